@@ -1,0 +1,182 @@
+/* Sluice: mixture-of-experts language models larger than the machine's memory.
+ *
+ * Thread safety: an engine and all its sessions belong to one thread at a time; different engines are independent.
+ * sluice_cancel may be called from any thread and from a signal handler. Strings given to the library are UTF-8. The
+ * library never prints, never exits and never reads the environment.
+ *
+ * ABI: structs that callers fill begin with struct_bytes (sizeof the struct as the caller was compiled), so that fields
+ * can be added at the end; the soname's major number changes when anything else does. */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include "sluice_status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define SLUICE_API __attribute__((visibility("default")))
+#else
+#define SLUICE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_VERSION_MAJOR 0
+#define SLUICE_VERSION_MINOR 1
+#define SLUICE_VERSION_PATCH 0
+SLUICE_API const char *sluice_version(void); /* "0.1.0" */
+SLUICE_API int sluice_exit_code(enum sluice_status status);
+SLUICE_API const char *sluice_status_name(enum sluice_status status);
+
+typedef struct sluice_engine sluice_engine;   /* a model, its expert cache and the compute pool */
+typedef struct sluice_session sluice_session; /* one sequence of tokens with its KV cache */
+
+/* ---- opening ---- */
+
+enum sluice_log_level { SLUICE_LOG_NOTE, SLUICE_LOG_WARN, SLUICE_LOG_DEBUG };
+enum sluice_phase { SLUICE_PHASE_LOAD, SLUICE_PHASE_PREFILL };
+
+struct sluice_progress {
+    enum sluice_phase phase;
+    uint64_t done, total; /* bytes (load) or tokens (prefill) */
+};
+
+struct sluice_options {
+    size_t struct_bytes;
+    const char *model_path;
+    const char *memory;  /* the whole process: "8G", "50%", "auto"; NULL: auto */
+    const char *experts; /* the expert cache alone: "4G", "40%", "4854" (a count); NULL: what the memory leaves */
+    const char *kv_type; /* "f16" (default), "q8_0", "f32" */
+    const char *cpu;     /* kernel level: "auto" (default), "scalar", "avx2" */
+    const char *io;      /* "auto" (default), "uring", "threads", "sync"; ":buffered" after one forbids direct reads */
+    const char *policy;  /* eviction: "auto" (default), "lru", "hotness" */
+    uint32_t ctx;        /* tokens; 0: chosen (DESIGN.md section 6) */
+    uint32_t threads;    /* 0: as many as the process may use */
+    uint32_t chunk;      /* prefill tokens a step; 0: chosen */
+    bool vocab_only;     /* tokenizer and metadata alone */
+    bool plan_only;      /* as vocab_only, but the ledger is worked out (sluice_ledger); nothing is loaded */
+    void (*log)(void *user, enum sluice_log_level level, const char *line); /* may be NULL */
+    bool (*progress)(void *user, const struct sluice_progress *
+                                     p); /* may be NULL; false: stop (SLUICE_CANCELLED). Called at least once a layer */
+    void *user;
+};
+SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
+
+/* Errors: USAGE (an option), MODEL (the file), MEMORY (budget or machine), HARDWARE, IO. The options' strings are
+ * copied. */
+SLUICE_API enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_engine **out,
+                                                 struct sluice_error *err);
+SLUICE_API void sluice_engine_close(sluice_engine *e); /* after its sessions */
+/* Asks the running call to stop within one layer; it returns SLUICE_CANCELLED and the session stays usable.
+ * Async-signal-safe. */
+SLUICE_API void sluice_cancel(sluice_engine *e);
+
+/* ---- facts ---- */
+
+struct sluice_model_info {
+    const char *architecture, *name, *path; /* live as long as the engine */
+    const char *chat_format;                /* "chatml", ... */
+    bool chat_format_exact;                 /* false: the file's template is none of the built-in ones */
+    uint64_t file_bytes, dense_bytes, expert_bytes, expert_bytes_per_token;
+    uint32_t n_layers, n_embd, n_vocab, n_ctx_train, n_expert, n_expert_used;
+    uint32_t ctx, chunk, threads;            /* as chosen */
+    const char *cpu, *io, *policy, *kv_type; /* as chosen */
+};
+SLUICE_API void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out);
+
+#define SLUICE_LEDGER_ROWS_MAX 16
+struct sluice_ledger {
+    uint64_t budget_bytes, machine_limit_bytes;
+    const char *machine_limit_why;
+    struct {
+        const char *name;
+        uint64_t bytes;
+    } rows[SLUICE_LEDGER_ROWS_MAX];
+    size_t n_rows;
+    uint64_t slots_bytes, slots_all_bytes,
+        slots_floor_bytes;           /* expert cache: granted, enough for every expert, smallest legal */
+    double expected_bytes_per_token; /* read a token in decode, assuming uniform routing with a warm cache: an upper
+                                        estimate */
+};
+SLUICE_API void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out);
+
+struct sluice_stats {
+    uint64_t tokens_prefill, tokens_decode;
+    uint64_t prefill_ns, decode_ns;
+    uint64_t hits, misses, evictions; /* of wanted experts */
+    uint64_t read_bytes;              /* expert bytes read */
+    uint64_t wait_ns;                 /* time that computing stood still for the disk */
+    uint64_t disk_busy_ns;            /* time with a read in flight */
+    uint64_t load_bytes, load_ns;     /* dense weights at start */
+    uint64_t experts_resident, experts_slots;
+    uint64_t resident_bytes, resident_peak_bytes; /* of the process, as the system counts it */
+};
+SLUICE_API void sluice_stats(const sluice_engine *e,
+                             struct sluice_stats *out); /* since the engine was opened; subtract to get a part */
+
+/* ---- text ---- */
+
+struct sluice_encode_options {
+    bool special; /* recognise special tokens in the text */
+    bool bos;     /* begin with BOS if the model asks for it */
+    bool force_bos;
+};
+/* ids: room for ids_max (text bytes + 8 always suffice). ids NULL: counts alone. */
+SLUICE_API enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
+                                            const struct sluice_encode_options *o, int32_t *ids, size_t ids_max,
+                                            size_t *n, struct sluice_error *err);
+struct sluice_decoder {
+    unsigned char state[16]; /* zero it to begin */
+};
+#define SLUICE_PIECE_BYTES_MAX 1024
+/* Text of one more token, complete UTF-8 characters only; returns its length, not terminated. id < 0: flush what is
+ * held. */
+SLUICE_API size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out);
+SLUICE_API bool sluice_ends_generation(const sluice_engine *e, int32_t id);
+
+struct sluice_message {
+    const char *role, *text; /* role: "system", "user", "assistant" */
+};
+/* The conversation in the model's chat format, ending with the opening of an answer. *out is freed with sluice_free. */
+SLUICE_API enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages,
+                                                 size_t n, char **out, size_t *bytes, struct sluice_error *err);
+SLUICE_API const char *sluice_chat_stop(const sluice_engine *e);
+SLUICE_API void sluice_free(void *p);
+
+/* ---- computing ---- */
+
+SLUICE_API enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, struct sluice_error *err);
+SLUICE_API void sluice_session_close(sluice_session *s);
+SLUICE_API size_t sluice_session_tokens(const sluice_session *s); /* length so far */
+/* Forgets all tokens from position n on; n <= length. The experts that are loaded stay. n == 0 begins a new prompt. */
+SLUICE_API enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err);
+
+/* Receives the logits [n_vocab] of token `index` of the call; false stops with SLUICE_CANCELLED after this chunk. */
+typedef bool sluice_logits_fn(void *user, size_t index, const float *logits, size_t n_vocab);
+/* Appends n tokens. logits: NULL, or [n_vocab] floats for the last token. each: NULL, or called for every token in
+ * order. SLUICE_CONTEXT_FULL: not all fit; nothing was appended. SLUICE_CANCELLED, errors: the tokens of completed
+ * chunks stay, see sluice_session_tokens. Logits that are not finite are SLUICE_ERR_MODEL. */
+SLUICE_API enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits,
+                                          sluice_logits_fn *each, void *user, struct sluice_error *err);
+
+struct sluice_sampling {
+    size_t struct_bytes;
+    float temperature, top_p, min_p, repeat_penalty;
+    uint32_t top_k, repeat_last;
+    uint64_t seed;
+};
+SLUICE_API void sluice_sampling_init(struct sluice_sampling *p); /* 0.8, 0.95, 0.05, 1.0; 40, 64; seed 0 */
+/* Resets the session's random state and sets parameters; out of range: SLUICE_ERR_USAGE that names it. */
+SLUICE_API enum sluice_status sluice_session_sampling(sluice_session *s, const struct sluice_sampling *p,
+                                                      struct sluice_error *err);
+/* A token from the logits of the last sluice_eval. */
+SLUICE_API enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

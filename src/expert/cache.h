@@ -1,0 +1,83 @@
+/* The expert cache: slots of a fixed arena that hold whole experts, filled by reads, freed by eviction. DESIGN.md
+ * section 4; the states and invariants E1-E7 are in README.md here.
+ *
+ * Vocabulary: want (announce the experts of a layer), take (receive the next one that is ready, pinned), give (unpin).
+ * One thread owns the cache. The walk of one layer:
+ *
+ *     expert_want(c, layer, ids, n, err);                  hits are pinned, reads for the others begin
+ *     for (i = 0; i < n; i++) {
+ *         expert_take(c, &view, err);                      resident ones first, then in order of arrival; waits if it
+ * must
+ *         ... gate and up: view.part[0], view.part[1] ...
+ *         expert_finish(c, &view, err);                    waits for the remaining parts (down)
+ *         ... down: view.part[2] ...
+ *         expert_give(c, &view);
+ *     }
+ *
+ * n may exceed what the cache holds: reads go out as slots become free (waves). Each wanted expert is read at most once
+ * a want. After an error or a cancel, expert_abort ends the layer: pinned views are released, reads in flight finish
+ * into their slots or are set aside. */
+#ifndef EXPERT_CACHE_H
+#define EXPERT_CACHE_H
+
+#include "base/log.h"
+#include "expert/catalog.h"
+#include "expert/policy.h"
+#include "io/io.h"
+
+struct expert_cache; /* opaque */
+
+struct expert_cache_config {
+    const struct os_calls *os;
+    const struct base_log *log;
+    struct io *io;                        /* the catalog's file indices are this io's */
+    const struct expert_catalog *catalog; /* outlives the cache */
+    enum policy_kind policy;
+    uint64_t
+        slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
+};
+
+struct expert_view {
+    uint32_t layer, expert;
+    const uint8_t *part[EXPERT_PARTS_MAX]; /* first byte of each part; any alignment */
+    uint32_t slot_;
+    bool was_hit;
+};
+
+/* Below the floor: SLUICE_ERR_MEMORY with the smallest slots_bytes that would do. */
+enum sluice_status expert_cache_create(const struct expert_cache_config *config, struct expert_cache **out,
+                                       struct sluice_error *err);
+void expert_cache_destroy(struct expert_cache *c);
+
+enum sluice_status expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *ids /* [n], distinct */,
+                               uint32_t n, struct sluice_error *err);
+enum sluice_status expert_take(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
+enum sluice_status expert_finish(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
+void expert_give(struct expert_cache *c, const struct expert_view *view);
+void expert_abort(struct expert_cache *c);
+/* Moves finished reads along without waiting; called between pieces of computing so that the disk's queue stays full.
+ */
+void expert_pump(struct expert_cache *c);
+
+/* Policy's inputs. selected: the router's choice for one token (also those that were resident). */
+void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n);
+void expert_tick(struct expert_cache *c);
+void expert_prompt(struct expert_cache *c);
+
+struct expert_stats {
+    uint64_t hits, misses;        /* by expert_want */
+    uint64_t read_bytes;          /* real expert bytes asked for */
+    uint64_t evictions, recarved; /* slots emptied; chunks that changed class */
+    uint64_t wait_ns;             /* time that take and finish stood still */
+    uint64_t committed_bytes;     /* memory of the arena in use now */
+    uint64_t held_bytes;          /* sum over non-free slots of their real slot size (E6) */
+    uint32_t resident, slots;     /* experts held ready; slots carved */
+    uint32_t quarantined;         /* slots whose read never returned */
+};
+void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
+bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
+
+/* Walks every structure and asserts the invariants (tests; O(slots)). */
+void expert_cache_check(const struct expert_cache *c);
+
+#endif

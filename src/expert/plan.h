@@ -1,0 +1,58 @@
+/* How much memory for what: arithmetic without I/O. DESIGN.md section 6. */
+#ifndef EXPERT_PLAN_H
+#define EXPERT_PLAN_H
+
+#include "base/error.h"
+#include "expert/catalog.h"
+
+#define PLAN_ROWS_MAX 16
+
+/* A size as the user wrote it: "8G", "1.5GiB", "50%", "auto", "4854" (a count; experts only). G means GiB, GB means
+ * 10^9, likewise K and M. */
+enum plan_unit { PLAN_AUTO, PLAN_BYTES, PLAN_PERCENT, PLAN_COUNT };
+struct plan_size {
+    enum plan_unit unit;
+    double value;
+};
+/* text NULL is auto. count: whether a bare number is a count (else bytes). what: the option's name for messages. */
+enum sluice_status plan_parse_size(const char *text, bool count, const char *what, struct plan_size *out,
+                                   struct sluice_error *err);
+
+struct plan_input {
+    uint64_t machine_limit_bytes;  /* what may be used at most: min(cgroup limit - others' use, available + own) */
+    uint64_t machine_total_bytes;  /* for messages */
+    const char *machine_limit_why; /* "available memory" or the cgroup's path */
+    struct plan_size memory, experts;
+    const struct expert_catalog *catalog; /* NULL or no experts: a dense model */
+    /* fixed rows */
+    uint64_t process_bytes; /* the process as it stands, stacks, libraries, tokenizer, metadata */
+    uint64_t dense_bytes, staging_bytes;
+    uint64_t book_bytes; /* catalog, policy, cache bookkeeping */
+    /* rows that depend on choices */
+    uint64_t kv_token_bytes; /* KV cache of one position, all layers */
+    uint64_t kv_fixed_bytes;
+    uint32_t ctx_asked, ctx_model; /* 0: choose; the model's own limit */
+    uint64_t scratch_bytes_per_chunk_token, scratch_fixed_bytes, scratch_bytes_per_ctx;
+    uint64_t output_bytes_per_chunk_token; /* expert outputs kept: k * n_embd * 4 */
+    uint32_t chunk_asked;                  /* 0: choose */
+};
+
+struct plan_row {
+    const char *name;
+    uint64_t bytes;
+};
+
+struct plan {
+    uint64_t budget_bytes;
+    struct plan_row rows[PLAN_ROWS_MAX]; /* sum <= budget */
+    size_t n_rows;
+    uint64_t slots_bytes, slots_needed_bytes /* all experts */, slots_floor_bytes;
+    uint32_t ctx, chunk;
+};
+/* SLUICE_ERR_MEMORY: over the machine's limit, or under the floor; both numbers and the smallest that would do are in
+ * the text. */
+enum sluice_status plan_make(const struct plan_input *in, struct plan *out, struct sluice_error *err);
+/* "1.50 GiB", for messages; returns out. */
+const char *plan_format_bytes(uint64_t bytes, char out[24]);
+
+#endif

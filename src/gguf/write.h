@@ -1,0 +1,30 @@
+/* Writes GGUF v3 files: metadata first, then the tensor directory, then data streamed tensor by tensor, so that a file
+ * of any size needs memory for its directory only. Writes to PATH.part and renames on success; a failure leaves nothing
+ * behind. */
+#ifndef GGUF_WRITE_H
+#define GGUF_WRITE_H
+
+#include "gguf/gguf.h"
+
+struct gguf_writer; /* opaque */
+
+enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, struct sluice_error *err);
+/* 1. metadata */
+enum sluice_status gguf_write_u32(struct gguf_writer *w, const char *key, uint32_t v);
+enum sluice_status gguf_write_f32(struct gguf_writer *w, const char *key, float v);
+enum sluice_status gguf_write_bool(struct gguf_writer *w, const char *key, bool v);
+enum sluice_status gguf_write_str(struct gguf_writer *w, const char *key, const char *v);
+enum sluice_status gguf_write_strs(struct gguf_writer *w, const char *key, const struct gguf_str *v, uint64_t n);
+enum sluice_status gguf_write_array(struct gguf_writer *w, const char *key, enum gguf_value_type item, const void *data,
+                                    uint64_t n);
+enum sluice_status gguf_write_value(struct gguf_writer *w, const struct gguf_value *v); /* a copy from another file */
+/* 2. directory, in the order in which data will be written */
+enum sluice_status gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
+                                     const uint64_t *dims);
+/* 3. data: bytes of the tensors one after the other, in pieces of any size; padding is the writer's affair */
+enum sluice_status gguf_write_data(struct gguf_writer *w, const void *data, size_t bytes, struct sluice_error *err);
+/* Checks that every tensor got all its bytes, syncs, renames. Frees the writer in every case. */
+enum sluice_status gguf_writer_finish(struct gguf_writer *w, struct sluice_error *err);
+void gguf_writer_abandon(struct gguf_writer *w); /* deletes the part file and frees */
+
+#endif

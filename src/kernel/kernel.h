@@ -1,0 +1,111 @@
+/* The compute kernels: one table of functions an instruction set, filled scalar first. Every variant gives the same
+ * bits as the scalar one (numeric contract, src/quant/README.md and README.md here), so the choice changes speed alone.
+ *
+ * Table functions are single-threaded and pure; the product and attention functions below them split work over a pool.
+ * Shapes are row-major, innermost last: w [n_out][n_in], x [n_tokens][n_in]. */
+#ifndef KERNEL_KERNEL_H
+#define KERNEL_KERNEL_H
+
+#include "kernel/pool.h"
+#include "os/os.h"
+#include "quant/quant.h"
+
+enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_LEVELS };
+
+/* Activations of n_tokens rows, with the quantised forms that products ask for. Buffers belong to the caller. */
+struct kernel_acts {
+    const float *x; /* [n_tokens][n] */
+    size_t n, n_tokens;
+    unsigned forms;             /* bit f: form f is filled below */
+    int8_t *q[QUANT_FORMS];     /* [n_tokens][n] */
+    float *d[QUANT_FORMS];      /* [n_tokens][n / block] */
+    int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
+};
+
+struct kernel_table {
+    enum kernel_level level;
+    const char *name; /* "scalar", "avx2" */
+    void (*quantize)(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums);
+    /* out[j * out_stride + r] = row r of w . activation row (tokens ? tokens[j] : j), r < n_rows, j < n_tokens. Indexed
+     * by type id; NULL for unknown types. out_rows: if not NULL, result j goes to row out_rows[j] of out instead of j.
+     */
+    void (*product[QUANT_IDS])(const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens,
+                               size_t n_tokens, float *out, size_t out_stride, const uint32_t *out_rows);
+    float (*dot_f32)(const float *a, const float *b, size_t n); /* quant_dot_f32 */
+    void (*rms_norm)(const float *x, const float *w, size_t n, float eps,
+                     float *out); /* x / sqrt(dot(x,x)/n + eps) * w; in place allowed */
+    void (*silu_mul)(const float *gate, const float *up, size_t n, float *out); /* gate / (1 + exp(-gate)) * up */
+    void (*add)(float *acc, const float *x, size_t n);                          /* acc += x */
+    void (*add_scaled)(float *acc, const float *x, float s, size_t n);          /* acc = fma(x, s, acc) */
+    void (*softmax)(float *x, size_t n);                                        /* in place; sum in 16 lanes like dot */
+    /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
+     * 1). */
+    void (*rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin, int neox);
+    /* Attention pieces over one block of at most 64 positions for one query head (kernel_attention). kv_type: F32, F16
+     * or Q8_0. */
+    void (*attn_scores)(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
+                        size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
+    void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
+                        float *acc);
+    void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out); /* encodes one row into the cache */
+};
+
+/* The best level that the CPU has and `mask` allows. level_name: NULL or "auto", or a level's name; one that this CPU
+ * lacks is SLUICE_ERR_HARDWARE, an unknown one SLUICE_ERR_USAGE (the message lists the names). */
+enum sluice_status kernel_select(const struct os_cpu *cpu, const char *level_name, const struct kernel_table **out,
+                                 struct sluice_error *err);
+
+/* ---- threaded building blocks; each is one dispatch on the pool ---- */
+
+struct kernel_ctx {
+    const struct kernel_table *table;
+    struct kernel_pool *pool;
+};
+
+/* Bytes that the quantised forms of [n_tokens][n] need, and their placement in memory at `mem` (64-aligned). n that is
+ * not a multiple of 256 simply has no QUANT_FORM_256, likewise 32. */
+size_t kernel_acts_bytes(size_t n, size_t n_tokens);
+void kernel_acts_place(struct kernel_acts *a, const float *x, size_t n, size_t n_tokens, void *mem);
+/* Fills a form (once; further calls return at once). */
+void kernel_acts_fill(const struct kernel_ctx *k, struct kernel_acts *a, enum quant_form form);
+
+struct kernel_weight {
+    const struct quant_type *type;
+    const void *data;
+    size_t n_in, n_out;
+};
+/* out[j][n_out] = w x (+ bias [n_out] if not NULL) for all tokens of acts. The form must be filled. */
+void kernel_matmul(const struct kernel_ctx *k, const struct kernel_weight *w, const float *bias,
+                   const struct kernel_acts *acts, float *out);
+/* Several weights over the same activations in one dispatch (q, k, v; gate and up). */
+void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *w, const float *const *bias,
+                        size_t n_weights, const struct kernel_acts *acts, float *const *out);
+
+/* One SwiGLU expert over a subset of a chunk's tokens, in two steps so that gate and up can run before down has
+ * arrived:
+ * 1. hidden[j][n_ff] = silu(gate x) * (up x), j < n; tokens[j] picks the activation row.
+ * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside (one dispatch with barriers). */
+void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
+                           const struct kernel_acts *acts, const uint32_t *tokens, size_t n, float *hidden,
+                           float *scratch_up);
+void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
+                        float *out, const uint32_t *out_rows);
+
+/* Causal attention of n_tokens queries at positions pos0.. over a cache that already holds their own keys and values.
+ * Blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order. */
+struct kernel_attention {
+    const float *q; /* [n_tokens][n_head][d_head] */
+    const void *k;  /* [pos][n_head_kv][d_head] rows of kv_type */
+    const void *v;  /* [pos][n_head_kv][d_head_v] */
+    uint32_t k_type, v_type;
+    size_t n_head, n_head_kv, d_head, d_head_v, n_tokens, pos0;
+    float scale;
+    float *out; /* [n_tokens][n_head][d_head_v] */
+};
+void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a);
+
+/* for each token: norm of x[t] into out[t]; ditto over heads ([n_tokens * n_head] rows of d_head) */
+void kernel_rms_norm_rows(const struct kernel_ctx *k, const float *x, const float *w, size_t n, size_t n_rows,
+                          float eps, float *out);
+
+#endif

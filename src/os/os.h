@@ -1,0 +1,120 @@
+/* Every system call that Sluice makes, behind one replaceable table.
+ *
+ * Rooms receive a `const struct os_calls *`; os_system() is the real one. Tests wrap it to inject short reads, EINTR,
+ * EIO, ENOMEM, refused direct I/O, hung reads. Functions return 0 or a count on success and -errno on failure, as the
+ * kernel does, and never set errno. All are safe to call from several threads at once. Linux-only calls live in
+ * os/linux/. */
+#ifndef OS_OS_H
+#define OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct os_file_info {
+    uint64_t bytes;
+    uint64_t device, inode, mtime_ns; /* to notice a file that is replaced while it is read */
+    uint32_t direct_align;            /* offset, length and memory alignment for direct reads (statx); 0: not offered */
+    bool regular;
+};
+
+struct os_uring; /* one io_uring instance; see os_uring_* below */
+
+struct os_uring_done {
+    uint64_t tag;
+    int32_t result; /* bytes read or -errno */
+};
+
+struct os_calls {
+    void *user; /* first argument of every function */
+
+    /* files */
+    int (*open_read)(void *user, const char *path, bool direct); /* fd or -errno (EINVAL: no direct I/O here) */
+    int (*close)(void *user, int fd);
+    ssize_t (*pread)(void *user, int fd, void *buf, size_t bytes, uint64_t offset); /* one call; may be short */
+    int (*file_info)(void *user, int fd, struct os_file_info *info);
+    int (*drop_cached)(void *user, int fd, uint64_t offset, uint64_t bytes); /* POSIX_FADV_DONTNEED */
+
+    /* memory */
+    void *(*reserve)(void *user,
+                     size_t bytes); /* address space only (PROT_NONE, no swap reservation); NULL on failure */
+    int (*commit)(void *user, void *at,
+                  size_t bytes); /* page-aligned part of a reservation becomes readable and writable */
+    int (*decommit)(void *user, void *at, size_t bytes);   /* its memory goes back to the system */
+    int (*release)(void *user, void *at, size_t bytes);    /* the whole reservation ends */
+    int (*lock)(void *user, const void *at, size_t bytes); /* mlock */
+    int (*unlock)(void *user, const void *at, size_t bytes);
+
+    /* time */
+    uint64_t (*now_ns)(void *user); /* monotonic */
+
+    /* io_uring. All calls for one ring come from the thread that owns it. */
+    int (*uring_open)(void *user, unsigned entries, struct os_uring **ring); /* -ENOSYS, -EPERM where it is forbidden */
+    void (*uring_close)(void *user, struct os_uring *ring);
+    int (*uring_files)(void *user, struct os_uring *ring, const int *fds,
+                       unsigned n);                                          /* registered files: index = position */
+    int (*uring_buffers)(void *user, struct os_uring *ring, unsigned n_max); /* a sparse table of buffers */
+    int (*uring_buffer_set)(void *user, struct os_uring *ring, unsigned index, void *at,
+                            size_t bytes); /* at NULL: unregister */
+    /* Queues one read. buffer: index of a registered buffer that contains [buf, buf+bytes), or -1. -EAGAIN: the queue
+     * is full. */
+    int (*uring_read)(void *user, struct os_uring *ring, unsigned file, void *buf, size_t bytes, uint64_t offset,
+                      int buffer, uint64_t tag);
+    int (*uring_submit)(void *user, struct os_uring *ring);
+    /* Up to max completions; waits at most wait_ns (0: does not wait) for the first. Count or -errno (-ETIME counts as
+     * 0). */
+    int (*uring_reap)(void *user, struct os_uring *ring, struct os_uring_done *done, unsigned max, uint64_t wait_ns);
+};
+
+const struct os_calls *os_system(void);
+
+/* ---- what the machine is and allows (not injected: plain facts) ---- */
+
+struct os_memory {
+    uint64_t total_bytes;        /* of the machine */
+    uint64_t available_bytes;    /* MemAvailable */
+    uint64_t cgroup_limit_bytes; /* smallest limit on the way up the tree, v1 or v2; UINT64_MAX: none */
+    uint64_t cgroup_used_bytes;  /* use of the cgroup that has that limit, page cache that can be dropped not counted */
+    uint64_t memlock_bytes;      /* RLIMIT_MEMLOCK; UINT64_MAX: none */
+    bool can_ipc_lock;           /* CAP_IPC_LOCK is effective */
+    char cgroup_path[256];       /* where the limit was found, or "" */
+};
+void os_memory(struct os_memory *out);
+/* root: a directory that stands for "/" when reading /proc and /sys (tests use a made-up tree); "" is the real one. */
+void os_memory_at(const char *root, struct os_memory *out);
+
+uint64_t os_resident_bytes(void);      /* VmRSS of this process, now */
+uint64_t os_resident_peak_bytes(void); /* VmHWM */
+size_t os_page_bytes(void);
+
+struct os_cpu {
+    bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512vnni, amx_int8, neon, dotprod, i8mm;
+    unsigned n_threads; /* CPUs that this process may run on (affinity and cgroup quota respected), at least 1 */
+    char name[64];      /* the model's name, or "unknown" */
+};
+void os_cpu(struct os_cpu *out);
+
+/* The name of the file system that holds an open file ("ext4", "xfs", "overlay", "0x...."). */
+void os_filesystem_name(int fd, char *out, size_t out_bytes);
+
+/* ---- threads: the few primitives that the pool and the reader threads need ---- */
+
+struct os_thread;
+struct os_mutex;
+struct os_cond;
+int os_thread_start(struct os_thread **out, void (*main)(void *arg), void *arg, const char *name, size_t stack_bytes);
+void os_thread_join(struct os_thread *t); /* frees it */
+int os_mutex_create(struct os_mutex **out);
+void os_mutex_destroy(struct os_mutex *m);
+void os_mutex_lock(struct os_mutex *m);
+void os_mutex_unlock(struct os_mutex *m);
+int os_cond_create(struct os_cond **out); /* waits on the monotonic clock */
+void os_cond_destroy(struct os_cond *c);
+void os_cond_wait(struct os_cond *c, struct os_mutex *m);
+bool os_cond_wait_ns(struct os_cond *c, struct os_mutex *m, uint64_t ns); /* false: timed out */
+void os_cond_signal(struct os_cond *c);
+void os_cond_broadcast(struct os_cond *c);
+void os_cpu_relax(void); /* a spin loop's pause */
+
+#endif
