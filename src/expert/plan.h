@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "expert/catalog.h"
 
+#include <stdbool.h>
+
 #define PLAN_ROWS_MAX 16
 
 /* A size as the user wrote it: "8G", "1.5GiB", "50%", "auto", "4854" (a count; experts only). G means GiB, GB means

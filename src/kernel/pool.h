@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
+
 struct kernel_pool; /* opaque */
 
 #define KERNEL_THREADS_MAX 256
