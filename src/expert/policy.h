@@ -26,9 +26,12 @@ enum sluice_status policy_create(enum policy_kind kind, uint32_t n_keys, uint32_
 void policy_destroy(struct policy *p);
 size_t policy_memory_bytes(uint32_t n_keys, uint32_t n_classes);
 
-void policy_prompt(struct policy *p); /* a new prompt begins: heat is reset, residents stay */
-void policy_tick(struct policy *p);   /* one token has passed */
-void policy_selected(struct policy *p, uint32_t key, float weight);       /* the router chose key for one token */
+void policy_prompt(struct policy *p);           /* a new prompt begins: heat is reset, residents stay */
+void policy_tick(struct policy *p, uint32_t n); /* n tokens have passed */
+/* The router chose key for one token. ahead: how many tokens of the running step come before it (a prefill step sees
+ * many tokens layer by layer, so selections of its later tokens count as if `ahead` ticks had already passed: counts
+ * decay and last use follow the token, not the order of computing). */
+void policy_selected(struct policy *p, uint32_t key, float weight, uint32_t ahead);
 void policy_insert(struct policy *p, uint32_t class_index, uint32_t key); /* becomes evictable */
 void policy_remove(struct policy *p, uint32_t class_index, uint32_t key); /* pinned or gone */
 uint32_t policy_victim(const struct policy *p,
