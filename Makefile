@@ -1,0 +1,70 @@
+# A short front to Meson for those who type `make`. Everything lands in $(BUILD); see `make help`.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+MESON_OPTIONS ?=
+FUZZ_SECONDS ?= 60
+MATRIX_TIMEOUT_FACTOR ?= 100
+SLUICE = $(BUILD)/src/cli/sluice
+MODEL ?= models/demo.gguf
+
+all: $(BUILD)/build.ninja
+	@meson compile -C $(BUILD)
+
+# Always asked, at no cost when nothing is missing: a build directory can outlive a library that it needs.
+$(BUILD)/build.ninja: bootstrap
+	@test -f $@ || meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX) $(MESON_OPTIONS)
+
+bootstrap:
+	@scripts/bootstrap build
+
+demo: all
+	@SLUICE=$(SLUICE) scripts/demo
+
+test: all
+	@scripts/run-tests $(BUILD)
+
+# Every combination of budget, policy, threads, back end, chunk and instruction set; `make test` covers every pair.
+matrix: all
+	@SLUICE_MATRIX=full scripts/run-tests $(BUILD) --suite matrix --timeout-multiplier $(MATRIX_TIMEOUT_FACTOR)
+
+bench: all
+	@$(SLUICE) bench -m $(MODEL)
+
+asan: bootstrap
+	@scripts/sanitize asan
+
+tsan: bootstrap
+	@scripts/sanitize tsan
+
+fuzz:
+	@scripts/bootstrap build ci
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+check:
+	@scripts/check-includes
+	@scripts/check-format
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@meson install -C $(BUILD)
+
+format:
+	@scripts/check-format --fix
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-gcc build-clang
+
+help:
+	@echo 'make              build the release program and library in $(BUILD)/'
+	@echo 'make demo         the bundled model writes inside a budget smaller than its file'
+	@echo 'make test         the test suite; the last line counts'
+	@echo 'make matrix       the full invariance matrix (long)'
+	@echo 'make bench        prefill and decode speed of MODEL (default: the bundled one)'
+	@echo 'make install      PREFIX (default /usr/local) and DESTDIR are respected'
+	@echo 'make asan, tsan   the test suite under sanitizers'
+	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (default 60); needs clang'
+	@echo 'make check        includes and formatting; make format mends the latter'
+	@echo 'make clean        removes the build directories'
+
+.PHONY: all bootstrap demo test matrix bench asan tsan fuzz check install format clean help
