@@ -37,7 +37,9 @@ struct kernel_table {
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *out); /* gate / (1 + exp(-gate)) * up */
     void (*add)(float *acc, const float *x, size_t n);                          /* acc += x */
     void (*add_scaled)(float *acc, const float *x, float s, size_t n);          /* acc = fma(x, s, acc) */
-    void (*softmax)(float *x, size_t n);                                        /* in place; sum in 16 lanes like dot */
+    void (*scale)(float *x, float s, size_t n);                                 /* x *= s */
+    float (*exp_sum)(float *x, size_t n, float *max); /* x = exp(x - *max); the sum, in 16 lanes like dot */
+    void (*softmax)(float *x, size_t n);              /* exp_sum, then each divided by the sum */
     /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
      * 1). */
     void (*rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin, int neox);
@@ -47,7 +49,8 @@ struct kernel_table {
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
     void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
                         float *acc);
-    void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out); /* encodes one row into the cache */
+    void (*attn_merge)(float *acc, const float *block, float a, float b, size_t n); /* acc = fma(block, b, acc * a) */
+    void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out);        /* encodes one row into the cache */
 };
 
 /* The best level that the CPU has and `mask` allows. level_name: NULL or "auto", or a level's name; one that this CPU
@@ -91,6 +94,9 @@ void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weigh
                            size_t n, float *hidden, float *scratch_up);
 void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
                         float *out, const uint32_t *out_rows);
+
+#define KERNEL_HEAD_MAX 576       /* largest d_head and d_head_v */
+#define KERNEL_ATTENTION_BLOCK 64 /* positions that share a maximum and a sum */
 
 /* Causal attention of n_tokens queries at positions pos0.. over a cache that already holds their own keys and values.
  * Blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order. */

@@ -1,0 +1,135 @@
+/* Causal attention over the pool. The numbers of one query depend on its position, its own values and the cache alone:
+ * blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order (README.md, K4). Work
+ * is cut so that queries that share a key head also share each block of keys and values while it is in the cache. */
+#include "kernel/kernel.h"
+
+#include "base/assert.h"
+#include "base/math.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define QUERIES_MAX 8 /* of one key head that go through the cache together */
+#define BLOCK KERNEL_ATTENTION_BLOCK
+
+struct attention_job {
+    const struct kernel_table *table;
+    const struct kernel_attention *a;
+    size_t group;           /* query heads a key head */
+    size_t queries_an_item; /* at most QUERIES_MAX */
+    size_t items_a_head, n_items;
+    size_t k_row_bytes, v_row_bytes; /* one head of one position */
+    atomic_size_t next;
+};
+
+/* One query while it walks over the blocks. acc and sum are relative to max. */
+struct query {
+    const float *q;
+    float *out;
+    size_t n_positions; /* it sees positions 0 .. n_positions - 1 */
+    float max, sum;
+    struct quant_x x;
+    _Alignas(32) float acc[KERNEL_HEAD_MAX];
+    _Alignas(32) int8_t xq[KERNEL_HEAD_MAX];
+    float xd[KERNEL_HEAD_MAX / 32];
+    int16_t xsums[KERNEL_HEAD_MAX / 16];
+};
+
+static void query_begin(const struct attention_job *j, struct query *y, size_t head_kv, size_t index)
+{
+    const struct kernel_attention *a = j->a;
+    size_t token = index / j->group, head = head_kv * j->group + index % j->group;
+    y->q = a->q + (token * a->n_head + head) * a->d_head;
+    y->out = a->out + (token * a->n_head + head) * a->d_head_v;
+    y->n_positions = a->pos0 + token + 1;
+    y->x = (struct quant_x){.x = y->q};
+    if (a->k_type == QUANT_Q8_0) {
+        j->table->quantize(QUANT_FORM_32, y->q, a->d_head, y->xq, y->xd, y->xsums);
+        y->x.q = y->xq;
+        y->x.d = y->xd;
+        y->x.sums = y->xsums;
+    }
+}
+
+/* The query's share of the block that starts at position `first`, which it sees. */
+static void query_block(const struct attention_job *j, struct query *y, size_t head_kv, size_t first)
+{
+    const struct kernel_attention *a = j->a;
+    _Alignas(32) float p[BLOCK], block[KERNEL_HEAD_MAX];
+    size_t n = y->n_positions - first < BLOCK ? y->n_positions - first : BLOCK;
+    size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
+    const char *k = (const char *)a->k + first * k_stride + head_kv * j->k_row_bytes;
+    const char *v = (const char *)a->v + first * v_stride + head_kv * j->v_row_bytes;
+
+    j->table->attn_scores(a->k_type, y->q, &y->x, k, k_stride, a->d_head, n, a->scale, p);
+    float max, sum = j->table->exp_sum(p, n, &max);
+    float *values = first == 0 ? y->acc : block;
+    memset(values, 0, a->d_head_v * sizeof *values);
+    j->table->attn_values(a->v_type, p, v, v_stride, a->d_head_v, n, values);
+    if (first == 0) {
+        y->max = max;
+        y->sum = sum;
+        return;
+    }
+    float both = max > y->max ? max : y->max;
+    float old_part = math_exp(y->max - both), new_part = math_exp(max - both);
+    y->sum = fmaf(sum, new_part, y->sum * old_part);
+    j->table->attn_merge(y->acc, block, old_part, new_part, a->d_head_v);
+    y->max = both;
+}
+
+static void attention_item(const struct attention_job *j, size_t item)
+{
+    struct query queries[QUERIES_MAX];
+    size_t head_kv = item / j->items_a_head, n_all = j->a->n_tokens * j->group;
+    size_t begin = item % j->items_a_head * j->queries_an_item, n = n_all - begin;
+    if (n > j->queries_an_item) n = j->queries_an_item;
+
+    for (size_t i = 0; i < n; i++) query_begin(j, &queries[i], head_kv, begin + i);
+    size_t n_positions = queries[n - 1].n_positions; /* later queries see at least as much */
+    for (size_t first = 0; first < n_positions; first += BLOCK)
+        for (size_t i = 0; i < n; i++)
+            if (first < queries[i].n_positions) query_block(j, &queries[i], head_kv, first);
+    for (size_t i = 0; i < n; i++)
+        for (size_t e = 0; e < j->a->d_head_v; e++) queries[i].out[e] = queries[i].acc[e] / queries[i].sum;
+}
+
+/* From the last item to the first: late tokens see the most positions, and long work is best begun early. */
+static void attention_run(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct attention_job *j = arg;
+    for (size_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_items;) {
+        size_t head_kv = i % j->a->n_head_kv, slice = j->items_a_head - 1 - i / j->a->n_head_kv;
+        attention_item(j, head_kv * j->items_a_head + slice);
+    }
+}
+
+static size_t kv_row_bytes(uint32_t kv_type, size_t d_head)
+{
+    BASE_ASSERT(kv_type == QUANT_F32 || kv_type == QUANT_F16 || kv_type == QUANT_Q8_0,
+                "K5 keys and values are F32, F16 or Q8_0");
+    BASE_ASSERT(d_head > 0 && d_head <= KERNEL_HEAD_MAX, "K5 heads have at most 576 elements");
+    return quant_row_bytes(quant_type(kv_type), d_head); /* asserts multiples of 32 for Q8_0 */
+}
+
+void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a)
+{
+    if (a->n_tokens == 0 || a->n_head == 0) return;
+    BASE_ASSERT(a->n_head_kv > 0 && a->n_head % a->n_head_kv == 0, "K5 each key head serves as many query heads");
+    struct attention_job j = {.table = k->table,
+                              .a = a,
+                              .group = a->n_head / a->n_head_kv,
+                              .k_row_bytes = kv_row_bytes(a->k_type, a->d_head),
+                              .v_row_bytes = kv_row_bytes(a->v_type, a->d_head_v)};
+    size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
+    /* As many queries together as still leave every worker two items. */
+    j.queries_an_item = QUERIES_MAX;
+    while (j.queries_an_item > 1 &&
+           (n_queries + j.queries_an_item - 1) / j.queries_an_item * a->n_head_kv < 2 * n_workers)
+        j.queries_an_item /= 2;
+    j.items_a_head = (n_queries + j.queries_an_item - 1) / j.queries_an_item;
+    j.n_items = j.items_a_head * a->n_head_kv;
+    atomic_init(&j.next, 0);
+    kernel_pool_run(k->pool, attention_run, &j);
+}

@@ -1,0 +1,150 @@
+/* Elementwise kernels, written once and compiled once an instruction set (KERNEL_LEVEL names it). Every operation is an
+ * IEEE float operation or fmaf in an order that the source fixes, and nothing may be contracted, so all copies give the
+ * same bits however the compiler vectorises them. Sums have 16 lanes for that reason. */
+#include "kernel/tables.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PASTE(a, b) a##_##b
+#define PASTE_EXPANDED(a, b) PASTE(a, b)
+#define NAME(function) PASTE_EXPANDED(function, KERNEL_LEVEL)
+
+#define LANES 16
+
+/* Lane i with i + 8, then + 4, + 2, + 1. */
+static inline float sum_lanes(const float lane[LANES])
+{
+    float t[8];
+    for (int i = 0; i < 8; i++) t[i] = lane[i] + lane[i + 8];
+    for (int i = 0; i < 4; i++) t[i] = t[i] + t[i + 4];
+    return (t[0] + t[2]) + (t[1] + t[3]);
+}
+
+/* math_exp, its steps one by one (base/math.c), so that a loop over it vectorises. */
+static inline float exp_lane(float x)
+{
+    x = 89.0f < x ? 89.0f : x;
+    x = -104.5f > x ? -104.5f : x;
+    const float magic = 0x1.8p+23f;
+    float t = fmaf(x, 0x1.715476p+0f, magic);
+    float n = t - magic;
+    uint32_t k, magic_bits;
+    memcpy(&k, &t, sizeof k);
+    memcpy(&magic_bits, &magic, sizeof magic_bits);
+    k -= magic_bits;
+    float r = fmaf(n, -0x1.62e4p-1f, x);
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    float q = 0x1.6a2434p-10f;
+    q = fmaf(q, r, 0x1.1239e2p-7f);
+    q = fmaf(q, r, 0x1.5558f2p-5f);
+    q = fmaf(q, r, 0x1.555492p-3f);
+    q = fmaf(q, r, 0x1.fffffcp-2f);
+    float s = r * r;
+    float p = fmaf(q, s, r);
+    float y = 1.0f + p;
+    uint32_t k1 = ((k + 256u) >> 1) - 128u;
+    uint32_t a_bits = (k1 + 127u) << 23, b_bits = (k - k1 + 127u) << 23;
+    float a, b;
+    memcpy(&a, &a_bits, sizeof a);
+    memcpy(&b, &b_bits, sizeof b);
+    return y * a * b;
+}
+
+float NAME(kernel_dot_f32)(const float *a, const float *b, size_t n)
+{
+    float lane[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = fmaf(a[i + l], b[i + l], lane[l]);
+    for (size_t l = 0; i + l < n; l++) lane[l] = fmaf(a[i + l], b[i + l], lane[l]);
+    return sum_lanes(lane);
+}
+
+void NAME(kernel_rms_norm)(const float *x, const float *w, size_t n, float eps, float *out)
+{
+    float mean = NAME(kernel_dot_f32)(x, x, n) / (float)n;
+    float r = 1.0f / sqrtf(mean + eps);
+    if (w)
+        for (size_t i = 0; i < n; i++) out[i] = x[i] * r * w[i];
+    else
+        for (size_t i = 0; i < n; i++) out[i] = x[i] * r;
+}
+
+void NAME(kernel_silu_mul)(const float *gate, const float *up, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = gate[i] / (1.0f + exp_lane(-gate[i])) * up[i];
+}
+
+void NAME(kernel_add)(float *acc, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) acc[i] += x[i];
+}
+
+void NAME(kernel_add_scaled)(float *acc, const float *x, float s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) acc[i] = fmaf(x[i], s, acc[i]);
+}
+
+void NAME(kernel_scale)(float *x, float s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= s;
+}
+
+/* A NaN is never the maximum; it reaches the sum through its own exp. */
+static inline float max_of(const float *x, size_t n)
+{
+    float lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (size_t l = 0; i + l < n; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    float max = lane[0];
+    for (int l = 1; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
+    return max;
+}
+
+float NAME(kernel_exp_sum)(float *x, size_t n, float *max)
+{
+    float m = *max = max_of(x, n);
+    float lane[LANES] = {0};
+    for (size_t i = 0; i < n; i++) x[i] = exp_lane(x[i] - m);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++) lane[l] += x[i + l];
+    return sum_lanes(lane);
+}
+
+void NAME(kernel_softmax)(float *x, size_t n)
+{
+    float max, sum = NAME(kernel_exp_sum)(x, n, &max);
+    for (size_t i = 0; i < n; i++) x[i] /= sum;
+}
+
+void NAME(kernel_rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin,
+                       int neox)
+{
+    size_t half = n_rot / 2;
+    for (size_t h = 0; h < n_heads; h++, x += d_head) {
+        if (neox) {
+            for (size_t i = 0; i < half; i++) {
+                float a = x[i], b = x[i + half];
+                x[i] = fmaf(a, cos[i], -(b * sin[i]));
+                x[i + half] = fmaf(a, sin[i], b * cos[i]);
+            }
+        } else {
+            for (size_t i = 0; i < half; i++) {
+                float a = x[2 * i], b = x[2 * i + 1];
+                x[2 * i] = fmaf(a, cos[i], -(b * sin[i]));
+                x[2 * i + 1] = fmaf(a, sin[i], b * cos[i]);
+            }
+        }
+    }
+}
+
+void NAME(kernel_attn_merge)(float *acc, const float *block, float a, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) acc[i] = fmaf(block[i], b, acc[i] * a);
+}
