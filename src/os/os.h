@@ -15,7 +15,9 @@
 struct os_file_info {
     uint64_t bytes;
     uint64_t device, inode, mtime_ns; /* to notice a file that is replaced while it is read */
-    uint32_t direct_align;            /* offset, length and memory alignment for direct reads (statx); 0: not offered */
+    /* Offset, length and memory alignment for direct reads, a power of two: what statx says, 4096 where it says nothing
+     * (before Linux 6.1), 0 where it says that there are none. */
+    uint32_t direct_align;
     bool regular;
 };
 
@@ -52,8 +54,9 @@ struct os_calls {
     /* io_uring. All calls for one ring come from the thread that owns it. */
     int (*uring_open)(void *user, unsigned entries, struct os_uring **ring); /* -ENOSYS, -EPERM where it is forbidden */
     void (*uring_close)(void *user, struct os_uring *ring);
-    int (*uring_files)(void *user, struct os_uring *ring, const int *fds,
-                       unsigned n);                                          /* registered files: index = position */
+    /* Registered files: index = position. Called again with a longer or changed list it replaces what differs. After a
+     * failure reads name the descriptor in place of the index. */
+    int (*uring_files)(void *user, struct os_uring *ring, const int *fds, unsigned n);
     int (*uring_buffers)(void *user, struct os_uring *ring, unsigned n_max); /* a sparse table of buffers */
     int (*uring_buffer_set)(void *user, struct os_uring *ring, unsigned index, void *at,
                             size_t bytes); /* at NULL: unregister */
@@ -78,6 +81,7 @@ struct os_memory {
     uint64_t cgroup_used_bytes;  /* use of the cgroup that has that limit, page cache that can be dropped not counted */
     uint64_t memlock_bytes;      /* RLIMIT_MEMLOCK; UINT64_MAX: none */
     bool can_ipc_lock;           /* CAP_IPC_LOCK is effective */
+    uint64_t cgroup_room_bytes;  /* least limit minus use of any level: a roomy group may sit in a full one */
     char cgroup_path[256];       /* where the limit was found, or "" */
 };
 void os_memory(struct os_memory *out);
@@ -94,6 +98,8 @@ struct os_cpu {
     char name[64];      /* the model's name, or "unknown" */
 };
 void os_cpu(struct os_cpu *out);
+/* CPUs that the cgroup's quota amounts to, rounded up; 0: no quota. root: as for os_memory_at. */
+unsigned os_cpu_quota_at(const char *root);
 
 /* The name of the file system that holds an open file ("ext4", "xfs", "overlay", "0x...."). */
 void os_filesystem_name(int fd, char *out, size_t out_bytes);
@@ -104,7 +110,8 @@ struct os_thread;
 struct os_mutex;
 struct os_cond;
 int os_thread_start(struct os_thread **out, void (*main)(void *arg), void *arg, const char *name, size_t stack_bytes);
-void os_thread_join(struct os_thread *t); /* frees it */
+void os_thread_join(struct os_thread *t);   /* frees it */
+void os_thread_detach(struct os_thread *t); /* frees it and lets the thread run on, for one that may never return */
 int os_mutex_create(struct os_mutex **out);
 void os_mutex_destroy(struct os_mutex *m);
 void os_mutex_lock(struct os_mutex *m);

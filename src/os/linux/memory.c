@@ -1,0 +1,43 @@
+/* Address space and memory.
+ *
+ * A reservation is a private anonymous mapping without access rights: it costs page tables and nothing else. Committing
+ * makes a part accessible; its pages come when they are touched. Decommitting gives the pages back at once and takes
+ * the access away, so that a use after it is a fault and not a silent zero. */
+#include "os/linux/linux.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *linux_reserve(void *user, size_t bytes)
+{
+    if (bytes == 0) return NULL;
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+int linux_commit(void *user, void *at, size_t bytes)
+{
+    return mprotect(at, bytes, PROT_READ | PROT_WRITE) ? -errno : 0;
+}
+
+int linux_decommit(void *user, void *at, size_t bytes)
+{
+    /* Locked pages refuse MADV_DONTNEED (EINVAL): unlock them first, whoever locked them. */
+    if (madvise(at, bytes, MADV_DONTNEED)) {
+        if (errno != EINVAL || munlock(at, bytes) || madvise(at, bytes, MADV_DONTNEED)) return -errno;
+    }
+    return mprotect(at, bytes, PROT_NONE) ? -errno : 0;
+}
+
+int linux_release(void *user, void *at, size_t bytes) { return munmap(at, bytes) ? -errno : 0; }
+
+int linux_lock(void *user, const void *at, size_t bytes) { return mlock(at, bytes) ? -errno : 0; }
+
+int linux_unlock(void *user, const void *at, size_t bytes) { return munlock(at, bytes) ? -errno : 0; }
+
+size_t os_page_bytes(void)
+{
+    long bytes = sysconf(_SC_PAGESIZE);
+    return bytes > 0 ? (size_t)bytes : 4096;
+}
