@@ -17,23 +17,9 @@
  * For NaN, k is arbitrary, but n, r and y are NaN and so is the product: no lane needs a branch. */
 #include "base/math.h"
 
+#include "base/bits.h"
+
 #include <math.h> /* fmaf alone, which IEEE 754 fixes to the bit */
-#include <stdint.h>
-#include <string.h>
-
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t bits_of_float(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
 
 #define EXP_HI 89.0f   /* e^89 > FLT_MAX */
 #define EXP_LO -104.5f /* e^-104.5 < half the smallest subnormal */
@@ -54,7 +40,7 @@ float math_exp(float x)
     x = EXP_LO > x ? EXP_LO : x;
     float t = fmaf(x, LOG2E, MAGIC);
     float n = t - MAGIC;
-    uint32_t k = bits_of_float(t) - bits_of_float(MAGIC);
+    uint32_t k = base_bits_f32(t) - base_bits_f32(MAGIC);
     float r = fmaf(n, -LN2_HI, x);
     r = fmaf(n, -LN2_LO, r);
     float q = C6;
@@ -67,5 +53,39 @@ float math_exp(float x)
     float y = 1.0f + p;
     uint32_t k1 = ((k + 256u) >> 1) - 128u;
     uint32_t k2 = k - k1;
-    return y * float_of_bits((k1 + 127u) << 23) * float_of_bits((k2 + 127u) << 23);
+    return y * base_f32_of_bits((k1 + 127u) << 23) * base_f32_of_bits((k2 + 127u) << 23);
 }
+
+/* (tanh x / x - 1) / x^2 in x^2 on |x| <= 0.64: minimax for the relative error of tanh (Remez, 2^-32), rounded to float
+ */
+#define T0 -0x1.555554p-2f
+#define T1 0x1.11103ep-3f
+#define T2 -0x1.b9e65ep-5f
+#define T3 0x1.633044p-6f
+#define T4 -0x1.0a2d8p-7f
+#define T5 0x1.12501ap-9f
+
+/* Small |x|: the polynomial. Else 1 - 2 / (e^(2|x|) + 1), where the subtraction loses at most a bit; from about 9 on
+ * that is 1 by itself. Odd: the sign is put back at the end. */
+float math_tanh(float x)
+{
+    if (x != x) return x;
+    uint32_t sign = base_bits_f32(x) & 0x80000000;
+    float a = base_f32_of_bits(base_bits_f32(x) & 0x7fffffff), y;
+    if (a < 0.625f) {
+        float s = a * a;
+        float p = T5;
+        p = fmaf(p, s, T4);
+        p = fmaf(p, s, T3);
+        p = fmaf(p, s, T2);
+        p = fmaf(p, s, T1);
+        p = fmaf(p, s, T0);
+        y = fmaf(a * s, p, a);
+    } else {
+        y = 1.0f - 2.0f / (math_exp(a + a) + 1.0f);
+    }
+    return base_f32_of_bits(base_bits_f32(y) | sign);
+}
+
+/* The double logarithm, rounded: nearly always the correctly rounded float. */
+float math_log(float x) { return (float)math_log_d((double)x); }

@@ -11,11 +11,11 @@ float math_exp(float x); /* overflows to +inf, underflows gradually to 0 */
 float math_tanh(float x);
 float math_log(float x); /* x < 0: NaN; 0: -inf */
 
-/* Double functions for tables (RoPE angles, YaRN). |x| up to 2^30 for sin and cos. */
+/* Double functions for tables (RoPE angles, YaRN). sin and cos give NaN for |x| > 2^30 (their reduction ends there). */
 double math_sin_d(double x);
 double math_cos_d(double x);
 double math_log_d(double x);
 double math_exp_d(double x);
-double math_pow_d(double x, double y); /* x > 0 */
+double math_pow_d(double x, double y); /* x < 0: NaN, also for whole y */
 
 #endif

@@ -1,5 +1,6 @@
 /* Activations to int8, block by block (README.md, "Activations"). */
 #include "base/assert.h"
+#include "base/bits.h"
 #include "quant/formats.h"
 
 /* Adding it to |v| < 2^22 rounds to an integer, half to even. */
@@ -10,17 +11,13 @@ static void quantise_block(const float *x, size_t len, int8_t *q, float *d, int1
     /* The largest magnitude, compared as bits: a NaN or an infinity is then the largest of all. */
     uint32_t top = 0;
     for (size_t i = 0; i < len; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffff;
+        uint32_t bits = base_bits_f32(x[i]) & 0x7fffffff;
         if (bits > top) top = bits;
     }
-    float amax;
-    memcpy(&amax, &top, sizeof amax);
+    float amax = base_f32_of_bits(top);
     float inverse = 127.0f / amax; /* +inf for zero and for amax below about 3.7e-37 */
-    uint32_t nan_bits = 0x7fc00000;
     if (top >= 0x7f800000)
-        memcpy(d, &nan_bits, sizeof *d);
+        *d = base_f32_of_bits(0x7fc00000);
     else
         *d = isinf(inverse) ? 0.0f : amax / 127.0f;
     if (top >= 0x7f800000 || isinf(inverse)) {
