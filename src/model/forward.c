@@ -1,0 +1,73 @@
+#include "model/forward.h"
+
+#include "model/arch.h"
+#include "model/attention.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static void embed(struct model_run *r, const struct model_step *s)
+{
+    const struct model_tensor *e = &r->model->token_embd;
+    const size_t n = r->model->hp.n_embd, row_bytes = quant_row_bytes(e->type, n);
+    for (size_t t = 0; t < s->n_tokens; t++)
+        e->type->decode((const uint8_t *)e->data + (size_t)s->ids[t] * row_bytes, r->scratch.x + t * n, n);
+}
+
+/* A NaN or infinity means damaged weights (or a model that overflows): the next token would be nonsense. */
+static enum sluice_status check_finite(const struct model_step *s, const float *logits, size_t n, size_t index,
+                                       struct sluice_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(logits[i]))
+            return base_fail(err, SLUICE_ERR_MODEL,
+                             "the file's weights are damaged or overflow; compare its checksum with the publisher's",
+                             "the logits at position %zu are not finite (vocabulary entry %zu)", s->pos0 + index, i);
+    return SLUICE_OK;
+}
+
+/* Final norm and output product for tokens [begin, begin + n), n <= MODEL_LOGITS_ROWS. */
+static enum sluice_status logits_of(struct model_run *r, const struct model_step *s, size_t begin, size_t n,
+                                    struct sluice_error *err)
+{
+    const struct model *m = r->model;
+    struct model_scratch *sc = &r->scratch;
+    const size_t n_embd = m->hp.n_embd, n_vocab = m->hp.n_vocab;
+    const struct kernel_weight w = model_weight(&m->output);
+    kernel_rms_norm_rows(&r->kernel, sc->x + begin * n_embd, model_vector(&m->output_norm), n_embd, n, m->hp.norm_eps,
+                         sc->h);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, sc->h, n_embd, n, sc->acts_in);
+    kernel_acts_fill(&r->kernel, &acts, w.type->form);
+    kernel_matmul(&r->kernel, &w, NULL, &acts, sc->logits);
+    const float *scale = model_vector(&m->output_scale);
+    for (size_t i = 0; scale && i < n * n_vocab; i++) sc->logits[i] *= *scale;
+    for (size_t i = 0; i < n; i++) {
+        const float *row = sc->logits + i * n_vocab;
+        enum sluice_status st = check_finite(s, row, n_vocab, begin + i, err);
+        if (st) return st;
+        if (!s->logits(s->user, begin + i, row)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+    }
+    return SLUICE_OK;
+}
+
+enum sluice_status model_forward(struct model_run *r, const struct model_step *s, struct sluice_error *err)
+{
+    embed(r, s);
+    attention_angles(r, s);
+    for (uint32_t layer = 0; layer < r->model->hp.n_layer; layer++) {
+        if (r->go_on && !r->go_on(r->user, layer)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+        enum sluice_status st = r->model->arch->layer(r, s, layer, err);
+        if (st) return st;
+    }
+    if (r->cache) expert_tick(r->cache, (uint32_t)s->n_tokens);
+    if (s->want == MODEL_LOGITS_NONE) return SLUICE_OK;
+    size_t begin = s->want == MODEL_LOGITS_LAST ? s->n_tokens - 1 : 0;
+    while (begin < s->n_tokens) {
+        size_t n = s->n_tokens - begin < MODEL_LOGITS_ROWS ? s->n_tokens - begin : MODEL_LOGITS_ROWS;
+        enum sluice_status st = logits_of(r, s, begin, n, err);
+        if (st) return st;
+        begin += n;
+    }
+    return SLUICE_OK;
+}
