@@ -63,6 +63,7 @@ struct sluice_options {
     bool (*progress)(void *user, const struct sluice_progress *
                                      p); /* may be NULL; false: stop (SLUICE_CANCELLED). Called at least once a layer */
     void *user;
+    uint32_t io_timeout_ms; /* a read that takes longer is given up with SLUICE_ERR_TIMEOUT; 0: 30000 */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 

@@ -1,0 +1,105 @@
+/* What an engine and a session are made of. Internal to this room; the public face is include/sluice.h. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/log.h"
+#include "engine/load.h"
+#include "expert/cache.h"
+#include "expert/plan.h"
+#include "io/io.h"
+#include "model/forward.h"
+#include "sample/sample.h"
+#include "sluice.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+#include <stdatomic.h>
+
+/* The options after parsing: what the user asked for, in our own terms. */
+struct engine_asks {
+    struct plan_size memory, experts;
+    uint32_t kv_type;
+    enum io_backend io;
+    bool buffered;
+    enum policy_kind policy;
+};
+
+/* One reservation of address space with committed memory in it. */
+struct engine_block {
+    void *at;
+    size_t bytes;
+};
+
+struct sluice_engine {
+    /* as opened */
+    struct sluice_options options; /* strings are copies in `strings` */
+    char *strings[8];
+    size_t n_strings;
+    struct engine_asks asks;
+    struct base_log log;
+    const struct os_calls *os;
+
+    /* the file */
+    struct gguf *gguf;
+    struct text_tokenizer *tokenizer;
+    enum text_chat_format chat;
+    bool chat_exact;
+    char architecture[64], name[128];
+    struct model *model; /* NULL: vocabulary only */
+
+    /* the machine */
+    struct os_cpu cpu;
+    const struct kernel_table *table;
+    struct kernel_pool *pool;
+    struct io *io;
+
+    /* the experts */
+    struct expert_catalog *catalog; /* NULL: a dense model */
+    struct expert_cache *cache;
+
+    /* memory */
+    struct plan plan;
+    uint64_t machine_limit_bytes;
+    char machine_limit_why[300];
+    struct load_plan load;
+    struct engine_block dense, kv, scratch;
+    struct model_run run;
+
+    /* work */
+    atomic_bool cancelled;
+    sluice_session *session; /* the one that holds the KV cache, or NULL */
+    struct sluice_stats stats;
+    uint64_t step_done, step_total, run_tokens; /* of the running call and chunk, for progress */
+};
+
+struct sluice_session {
+    sluice_engine *engine;
+    struct model_kv kv;
+    int32_t *ids; /* [ctx] the tokens so far */
+    size_t n;
+    bool fresh;      /* a new prompt begins with the next token */
+    bool has_logits; /* of the last token */
+    float *logits;   /* [n_vocab] */
+    void *sample_scratch;
+    struct sample_params sampling;
+    struct sample_state random;
+};
+
+/* open.c: sluice_engine_open over a given table of system calls (tests inject faults). */
+enum sluice_status engine_open(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
+                               struct sluice_error *err);
+/* options.c */
+enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_engine *e, struct sluice_error *err);
+/* budget.c: fills plan and the machine's limit; needs model, catalog, load plan. */
+enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err);
+/* memory.c */
+enum sluice_status engine_block_open(const struct os_calls *os, uint64_t bytes, const char *what,
+                                     struct engine_block *out, struct sluice_error *err);
+void engine_block_close(const struct os_calls *os, struct engine_block *b);
+uint64_t engine_block_bytes(uint64_t bytes); /* rounded to pages */
+/* Bytes of the scratch block that a session adds to the model's scratch: fixed, and for each position of the context.
+ */
+uint64_t engine_session_fixed_bytes(const struct model_hparams *hp);
+uint64_t engine_session_bytes_per_ctx(void);
+
+#endif

@@ -1,0 +1,94 @@
+/* What an engine says of itself: versions, model, ledger, statistics. */
+#include "base/error.h"
+#include "engine/engine.h"
+
+#include <string.h>
+
+#define TEXT_OF(x) #x
+#define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+const char *sluice_version(void)
+{
+    return VERSION_TEXT(SLUICE_VERSION_MAJOR, SLUICE_VERSION_MINOR, SLUICE_VERSION_PATCH);
+}
+int sluice_exit_code(enum sluice_status status) { return base_exit_code(status); }
+const char *sluice_status_name(enum sluice_status status) { return base_status_name(status); }
+
+static const char *kv_type_name(uint32_t type)
+{
+    return type == QUANT_F16 ? "f16" : type == QUANT_Q8_0 ? "q8_0" : "f32";
+}
+
+void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
+{
+    *out = (struct sluice_model_info){.architecture = e->architecture,
+                                      .name = e->name,
+                                      .path = e->options.model_path,
+                                      .chat_format = text_chat_name(e->chat),
+                                      .chat_format_exact = e->chat_exact,
+                                      .n_vocab = (uint32_t)text_n_vocab(e->tokenizer)};
+    for (size_t i = 0; i < gguf_n_shards(e->gguf); i++) out->file_bytes += gguf_shard(e->gguf, i)->bytes;
+    if (!e->model) return;
+    const struct model_hparams *hp = &e->model->hp;
+    out->dense_bytes = e->model->dense_bytes;
+    if (e->catalog) {
+        out->expert_bytes = expert_catalog_total_bytes(e->catalog);
+        out->expert_bytes_per_token = expert_catalog_token_bytes(e->catalog);
+    }
+    out->n_layers = hp->n_layer;
+    out->n_embd = hp->n_embd;
+    out->n_vocab = hp->n_vocab;
+    out->n_ctx_train = hp->n_ctx_train;
+    out->n_expert = hp->n_expert;
+    out->n_expert_used = hp->n_expert_used;
+    out->ctx = e->plan.ctx;
+    out->chunk = e->plan.chunk;
+    out->threads = e->options.threads;
+    out->cpu = e->table->name;
+    struct io_stats io;
+    io_stats(e->io, &io);
+    out->io = io_backend_name(io.backend);
+    out->policy = e->catalog ? policy_name(e->asks.policy) : "none";
+    out->kv_type = kv_type_name(e->asks.kv_type);
+}
+
+void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
+{
+    *out = (struct sluice_ledger){.budget_bytes = e->plan.budget_bytes,
+                                  .machine_limit_bytes = e->machine_limit_bytes,
+                                  .machine_limit_why = e->machine_limit_why,
+                                  .n_rows = e->plan.n_rows,
+                                  .slots_bytes = e->plan.slots_bytes,
+                                  .slots_all_bytes = e->plan.slots_needed_bytes,
+                                  .slots_floor_bytes = e->plan.slots_floor_bytes};
+    for (size_t i = 0; i < e->plan.n_rows && i < SLUICE_LEDGER_ROWS_MAX; i++) {
+        out->rows[i].name = e->plan.rows[i].name;
+        out->rows[i].bytes = e->plan.rows[i].bytes;
+    }
+    if (!e->catalog || !out->slots_all_bytes) return;
+    double held = (double)out->slots_bytes / (double)out->slots_all_bytes;
+    out->expected_bytes_per_token = held >= 1 ? 0 : (1 - held) * (double)expert_catalog_token_bytes(e->catalog);
+}
+
+void sluice_stats(const sluice_engine *e, struct sluice_stats *out)
+{
+    *out = e->stats;
+    if (e->io) {
+        struct io_stats io;
+        io_stats(e->io, &io);
+        out->disk_busy_ns = io.busy_ns;
+    }
+    if (e->cache) {
+        struct expert_stats x;
+        expert_cache_stats(e->cache, &x);
+        out->hits = x.hits;
+        out->misses = x.misses;
+        out->evictions = x.evictions;
+        out->read_bytes = x.read_bytes;
+        out->wait_ns = x.wait_ns;
+        out->experts_resident = x.resident;
+        out->experts_slots = x.slots;
+    }
+    out->resident_bytes = os_resident_bytes();
+    out->resident_peak_bytes = os_resident_peak_bytes();
+}

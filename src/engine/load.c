@@ -1,0 +1,129 @@
+#include "engine/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A run ends where the next tensor is further away than this: reading the gap would cost more than another request. */
+#define LOAD_GAP_BYTES_MAX 4096
+/* Largest single request, so that progress and cancelling have somewhere to happen. */
+#define LOAD_REQUEST_BYTES_MAX ((size_t)32 << 20)
+
+static uint64_t down(uint64_t v, uint64_t align) { return v / align * align; }
+static uint64_t up(uint64_t v, uint64_t align) { return (v + align - 1) / align * align; }
+
+enum sluice_status load_plan_make(const struct model *m, const struct io *io, struct load_plan *out,
+                                  struct sluice_error *err)
+{
+    *out = (struct load_plan){0};
+    out->runs = calloc(m->n_dense + m->dense_bytes / LOAD_REQUEST_BYTES_MAX + 1, sizeof *out->runs);
+    if (!out->runs) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a list of %zu tensors", m->n_dense);
+    for (size_t i = 0; i < m->n_dense;) {
+        const struct model_tensor *t = m->dense[i];
+        const uint64_t align = io_file_align(io, t->file);
+        struct load_run *r = &out->runs[out->n_runs++];
+        *r = (struct load_run){.file = t->file, .first = i, .offset = down(t->offset, align), .at = out->block_bytes};
+        uint64_t end = t->offset + t->bytes;
+        for (i++; i < m->n_dense; i++) {
+            const struct model_tensor *next = m->dense[i];
+            if (next->file != r->file || next->offset > end + LOAD_GAP_BYTES_MAX) break;
+            if (next->offset + next->bytes - r->offset > LOAD_REQUEST_BYTES_MAX) break;
+            if (next->offset + next->bytes > end) end = next->offset + next->bytes;
+        }
+        r->n = i - r->first;
+        r->needed_bytes = end - r->offset;
+        r->bytes = up(end, align) - r->offset;
+        out->read_bytes += r->bytes;
+        out->block_bytes += up(r->bytes, 4096);
+    }
+    out->converted_at = out->block_bytes;
+    out->block_bytes += m->converted_bytes;
+    return SLUICE_OK;
+}
+
+void load_plan_free(struct load_plan *p)
+{
+    free(p->runs);
+    *p = (struct load_plan){0};
+}
+
+/* Vectors are F32 in memory. `at` is where the next copy goes. */
+static const void *as_floats(const struct model_tensor *t, uint8_t *block, uint64_t *at)
+{
+    size_t n = t->dims[0] * t->dims[1];
+    float *copy = (float *)(block + *at);
+    t->type->decode(t->data, copy, n);
+    *at += up(n * sizeof *copy, 64);
+    return copy;
+}
+
+static void point_tensors(struct model *m, const struct load_plan *p, uint8_t *block)
+{
+    uint64_t converted = p->converted_at;
+    for (size_t i = 0; i < p->n_runs; i++) {
+        const struct load_run *r = &p->runs[i];
+        for (size_t j = r->first; j < r->first + r->n; j++) {
+            struct model_tensor *t = m->dense[j];
+            t->data = block + r->at + (t->offset - r->offset);
+            if (t->is_vector && t->type->id != QUANT_F32) t->data = as_floats(t, block, &converted);
+        }
+    }
+    if (m->output_tied) m->output = m->token_embd;
+}
+
+/* The kernel writes into the block until every read has ended. */
+static void drain(struct io *io)
+{
+    struct io_done done[16];
+    while (io_outstanding(io) && io_poll(io, done, 16, true)) {
+    }
+}
+
+enum sluice_status load_dense(struct model *m, struct io *io, const struct load_plan *p, void *block,
+                              bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
+                              struct sluice_error *err)
+{
+    enum { WINDOW = 64 }; /* requests outstanding: more than the disk's queue takes */
+    struct io_request requests[WINDOW];
+    struct io_request *spare[WINDOW];
+    size_t n_spare = WINDOW, next = 0, finished = 0;
+    uint64_t read_bytes = 0;
+    for (size_t i = 0; i < WINDOW; i++) spare[i] = &requests[i];
+    io_memory_add(io, block, p->block_bytes);
+    enum sluice_status st = SLUICE_OK;
+    while (finished < p->n_runs) {
+        while (n_spare && next < p->n_runs) {
+            const struct load_run *r = &p->runs[next++];
+            struct io_request *q = spare[--n_spare];
+            *q = (struct io_request){.file = r->file,
+                                     .priority = IO_DEMAND,
+                                     .offset = r->offset,
+                                     .bytes = r->bytes,
+                                     .needed_bytes = r->needed_bytes,
+                                     .dst = (uint8_t *)block + r->at,
+                                     .tag = next - 1};
+            if ((st = io_submit(io, &q, 1, err))) goto stop;
+        }
+        struct io_done done[16];
+        size_t n = io_poll(io, done, 16, true);
+        for (size_t i = 0; i < n; i++) {
+            if (done[i].status) {
+                st = io_explain(io, &done[i], err);
+                goto stop;
+            }
+            read_bytes += done[i].request->bytes;
+            spare[n_spare++] = done[i].request;
+            finished++;
+        }
+        if (go_on && !go_on(user, read_bytes, p->read_bytes)) {
+            st = base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request while loading");
+            goto stop;
+        }
+    }
+    io_memory_forget(io, block, p->block_bytes);
+    point_tensors(m, p, block);
+    return SLUICE_OK;
+stop:
+    drain(io);
+    io_memory_forget(io, block, p->block_bytes);
+    return st;
+}

@@ -1,0 +1,176 @@
+/* Opening an engine, in the order of the ledger: file, tokenizer, model, plan, then memory and bytes. */
+#include "engine/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forward_line(void *user, enum base_log_level level, const char *text)
+{
+    sluice_engine *e = user;
+    if (e->options.log) e->options.log(e->options.user, (enum sluice_log_level)level, text);
+}
+
+static void copy_str(const struct gguf *g, const char *key, const char *fallback, char *out, size_t out_bytes)
+{
+    struct gguf_str s = {fallback, strlen(fallback)};
+    if (gguf_get_str(g, key, false, &s, NULL)) s = (struct gguf_str){fallback, strlen(fallback)};
+    snprintf(out, out_bytes, "%.*s", (int)(s.bytes < out_bytes ? s.bytes : out_bytes - 1), s.at);
+}
+
+static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)
+{
+    enum sluice_status st = gguf_open(e->os, e->options.model_path, &e->gguf, err);
+    if (st) return st;
+    if ((st = gguf_check_language_model(e->gguf, e->options.vocab_only, err))) return st;
+    copy_str(e->gguf, "general.architecture", "", e->architecture, sizeof e->architecture);
+    copy_str(e->gguf, "general.name", "", e->name, sizeof e->name);
+    if ((st = text_tokenizer_create(e->gguf, &e->log, &e->tokenizer, err))) return st;
+    struct gguf_str template = {NULL, 0};
+    if (gguf_get_str(e->gguf, "tokenizer.chat_template", false, &template, NULL)) template = (struct gguf_str){NULL, 0};
+    e->chat = text_chat_detect(template.at, template.bytes, &e->chat_exact);
+    return SLUICE_OK;
+}
+
+static enum sluice_status open_files(sluice_engine *e, struct sluice_error *err)
+{
+    const struct io_config config = {.os = e->os,
+                                     .log = &e->log,
+                                     .backend = e->asks.io,
+                                     .buffered = e->asks.buffered,
+                                     .wait_limit_ns = (uint64_t)e->options.io_timeout_ms * 1000000};
+    enum sluice_status st = io_open(&config, &e->io, err);
+    for (size_t i = 0; i < gguf_n_shards(e->gguf) && !st; i++) {
+        uint32_t index;
+        st = io_file_add(e->io, gguf_shard(e->gguf, i)->path, &index, err);
+        if (!st && io_file_bytes(e->io, index) != gguf_shard(e->gguf, i)->bytes)
+            st = base_fail(err, SLUICE_ERR_IO, "start again", "%s: the file changed while it was being opened",
+                           gguf_shard(e->gguf, i)->path);
+    }
+    return st;
+}
+
+static uint32_t widest_align(const sluice_engine *e)
+{
+    uint32_t align = 1;
+    for (size_t i = 0; i < gguf_n_shards(e->gguf); i++)
+        if (io_file_align(e->io, (uint32_t)i) > align) align = io_file_align(e->io, (uint32_t)i);
+    return align;
+}
+
+static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
+{
+    os_cpu(&e->cpu);
+    if (!e->options.threads) e->options.threads = e->cpu.n_threads;
+    enum sluice_status st = kernel_select(&e->cpu, e->options.cpu, &e->table, err);
+    if (st) return st;
+    if ((st = model_bind(e->gguf, &e->model, err))) return st;
+    if (e->model->n_ignored)
+        base_log(&e->log, BASE_LOG_DEBUG, "%zu tensors of the file are not used by architecture %s",
+                 e->model->n_ignored, e->architecture);
+    if ((st = open_files(e, err))) return st;
+    if (e->model->hp.n_expert)
+        st = expert_catalog_create(e->model->experts, e->model->hp.n_layer, widest_align(e), &e->catalog, err);
+    if (!st) st = load_plan_make(e->model, e->io, &e->load, err);
+    return st ? st : engine_plan(e, err);
+}
+
+static bool load_progress(void *user, uint64_t done, uint64_t total)
+{
+    sluice_engine *e = user;
+    const struct sluice_progress p = {.phase = SLUICE_PHASE_LOAD, .done = done, .total = total};
+    return !atomic_load(&e->cancelled) && (!e->options.progress || e->options.progress(e->options.user, &p));
+}
+
+static bool layer_progress(void *user, uint32_t layer)
+{
+    sluice_engine *e = user;
+    const uint64_t n_layer = e->model->hp.n_layer, n = e->run_tokens;
+    const struct sluice_progress p = {
+        .phase = SLUICE_PHASE_PREFILL, .done = e->step_done + n * layer / n_layer, .total = e->step_total};
+    return !atomic_load(&e->cancelled) && (!e->options.progress || e->options.progress(e->options.user, &p));
+}
+
+/* Memory is reserved and bytes are read here; everything before was arithmetic. */
+static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err)
+{
+    const struct model_hparams *hp = &e->model->hp;
+    const struct plan *p = &e->plan;
+    uint64_t kv_bytes = 0;
+    enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &kv_bytes, err);
+    if (st) return st;
+    const uint64_t model_scratch = engine_block_bytes(model_scratch_bytes(hp, p->chunk));
+    if ((st = engine_block_open(e->os, e->load.block_bytes, "dense weights", &e->dense, err))) return st;
+    if ((st = engine_block_open(e->os, kv_bytes * p->ctx, "the KV cache", &e->kv, err))) return st;
+    st = engine_block_open(e->os,
+                           model_scratch + engine_session_fixed_bytes(hp) + engine_session_bytes_per_ctx() * p->ctx,
+                           "scratch", &e->scratch, err);
+    if (st) return st;
+    const uint64_t t0 = e->os->now_ns(e->os->user);
+    if ((st = load_dense(e->model, e->io, &e->load, e->dense.at, load_progress, e, err))) return st;
+    e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
+    e->stats.load_bytes = e->load.read_bytes;
+    if (e->catalog) {
+        const struct expert_cache_config config = {.os = e->os,
+                                                   .log = &e->log,
+                                                   .io = e->io,
+                                                   .catalog = e->catalog,
+                                                   .policy = e->asks.policy,
+                                                   .slots_bytes = p->slots_bytes};
+        if ((st = expert_cache_create(&config, &e->cache, err))) return st;
+    }
+    if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;
+    e->run = (struct model_run){.model = e->model,
+                                .kernel = {.table = e->table, .pool = e->pool},
+                                .cache = e->cache,
+                                .go_on = layer_progress,
+                                .user = e};
+    model_scratch_place(hp, p->chunk, e->scratch.at, &e->run.scratch);
+    return SLUICE_OK;
+}
+
+enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_engine **out, struct sluice_error *err)
+{
+    return engine_open(os_system(), o, out, err);
+}
+
+enum sluice_status engine_open(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
+                               struct sluice_error *err)
+{
+    *out = NULL;
+    sluice_engine *e = calloc(1, sizeof *e);
+    if (!e) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for an engine");
+    e->os = os;
+    e->log = (struct base_log){.line = forward_line, .user = e};
+    enum sluice_status st = engine_parse_options(o, e, err);
+    if (!st) st = open_text(e, err);
+    if (!st && !e->options.vocab_only) st = open_model(e, err);
+    if (!st && !e->options.vocab_only && !e->options.plan_only) st = open_memory(e, err);
+    if (st) {
+        sluice_engine_close(e);
+        return st;
+    }
+    *out = e;
+    return SLUICE_OK;
+}
+
+void sluice_engine_close(sluice_engine *e)
+{
+    if (!e) return;
+    kernel_pool_destroy(e->pool);
+    expert_cache_destroy(e->cache);
+    io_close(e->io);
+    engine_block_close(e->os, &e->scratch);
+    engine_block_close(e->os, &e->kv);
+    engine_block_close(e->os, &e->dense);
+    load_plan_free(&e->load);
+    expert_catalog_destroy(e->catalog);
+    model_free(e->model);
+    text_tokenizer_destroy(e->tokenizer);
+    gguf_close(e->gguf);
+    for (size_t i = 0; i < e->n_strings; i++) free(e->strings[i]);
+    free(e);
+}
+
+void sluice_cancel(sluice_engine *e) { atomic_store(&e->cancelled, true); }

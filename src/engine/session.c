@@ -1,0 +1,96 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, struct sluice_error *err)
+{
+    *out = NULL;
+    if (!e->run.model)
+        return base_fail(err, SLUICE_ERR_USAGE, "open the engine without vocab_only and plan_only",
+                         "no weights are loaded");
+    if (e->session)
+        return base_fail(err, SLUICE_ERR_USAGE, "close the other session first",
+                         "this engine's KV cache holds one session");
+    sluice_session *s = calloc(1, sizeof *s);
+    if (!s) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a session");
+    const struct model_hparams *hp = &e->model->hp;
+    uint8_t *at = (uint8_t *)e->scratch.at + engine_block_bytes(model_scratch_bytes(hp, e->plan.chunk));
+    s->engine = e;
+    s->logits = (float *)at;
+    s->sample_scratch = at + ((size_t)hp->n_vocab * sizeof(float) + 63) / 64 * 64;
+    s->ids = (int32_t *)(at + engine_session_fixed_bytes(hp) / 64 * 64);
+    s->fresh = true;
+    model_kv_place(hp, e->asks.kv_type, e->plan.ctx, e->kv.at, &s->kv);
+    struct sluice_sampling p;
+    sluice_sampling_init(&p);
+    enum sluice_status st = sluice_session_sampling(s, &p, err);
+    if (st) {
+        free(s);
+        return st;
+    }
+    e->session = s;
+    *out = s;
+    return SLUICE_OK;
+}
+
+void sluice_session_close(sluice_session *s)
+{
+    if (!s) return;
+    s->engine->session = NULL;
+    free(s);
+}
+
+size_t sluice_session_tokens(const sluice_session *s) { return s->n; }
+
+enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err)
+{
+    if (n > s->n)
+        return base_fail(err, SLUICE_ERR_USAGE, NULL, "cannot rewind to %zu tokens: the session has %zu", n, s->n);
+    if (n < s->n) s->has_logits = false;
+    s->n = n;
+    if (!n) s->fresh = true;
+    return SLUICE_OK;
+}
+
+void sluice_sampling_init(struct sluice_sampling *p)
+{
+    *p = (struct sluice_sampling){.struct_bytes = sizeof *p,
+                                  .temperature = 0.8f,
+                                  .top_p = 0.95f,
+                                  .min_p = 0.05f,
+                                  .repeat_penalty = 1.0f,
+                                  .top_k = 40,
+                                  .repeat_last = 64};
+}
+
+enum sluice_status sluice_session_sampling(sluice_session *s, const struct sluice_sampling *p, struct sluice_error *err)
+{
+    struct sluice_sampling all;
+    sluice_sampling_init(&all);
+    if (p->struct_bytes < sizeof p->struct_bytes || p->struct_bytes > 4096)
+        return base_fail(err, SLUICE_ERR_USAGE, "begin with sluice_sampling_init",
+                         "sluice_sampling.struct_bytes is %zu", p->struct_bytes);
+    memcpy(&all, p, p->struct_bytes < sizeof all ? p->struct_bytes : sizeof all);
+    const struct sample_params params = {.temperature = all.temperature,
+                                         .top_k = all.top_k,
+                                         .top_p = all.top_p,
+                                         .min_p = all.min_p,
+                                         .repeat_penalty = all.repeat_penalty,
+                                         .repeat_last = all.repeat_last,
+                                         .seed = all.seed};
+    enum sluice_status st = sample_check(&params, err);
+    if (st) return st;
+    s->sampling = params;
+    sample_init(&s->random, params.seed);
+    return SLUICE_OK;
+}
+
+enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err)
+{
+    if (!s->has_logits)
+        return base_fail(err, SLUICE_ERR_USAGE, "call sluice_eval first", "there are no logits to sample from");
+    *id = (int32_t)sample_token(&s->sampling, &s->random, s->logits, s->engine->model->hp.n_vocab, s->ids, s->n,
+                                s->sample_scratch);
+    return SLUICE_OK;
+}

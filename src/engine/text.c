@@ -1,0 +1,42 @@
+/* The text side of the public interface: thin doors to room text. */
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct text_decoder) <= sizeof(struct sluice_decoder),
+               "the public decoder holds the internal one");
+_Static_assert(SLUICE_PIECE_BYTES_MAX >= TEXT_PIECE_BYTES_MAX, "a piece of text fits the caller's buffer");
+
+enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
+                                 const struct sluice_encode_options *o, int32_t *ids, size_t ids_max, size_t *n,
+                                 struct sluice_error *err)
+{
+    const struct text_encode_options options = {.special = o->special, .bos = o->bos, .force_bos = o->force_bos};
+    return text_encode(e->tokenizer, text, bytes, &options, ids, ids_max, n, err);
+}
+
+size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out)
+{
+    struct text_decoder inner;
+    memcpy(&inner, d->state, sizeof inner);
+    size_t n = id < 0 ? text_decode_end(&inner, out) : text_decode(e->tokenizer, &inner, id, special, out);
+    memcpy(d->state, &inner, sizeof inner);
+    return n;
+}
+
+bool sluice_ends_generation(const sluice_engine *e, int32_t id) { return text_ends_generation(e->tokenizer, id); }
+
+enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                      char **out, size_t *bytes, struct sluice_error *err)
+{
+    struct text_message *m = calloc(n ? n : 1, sizeof *m);
+    if (!m) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu messages", n);
+    for (size_t i = 0; i < n; i++) m[i] = (struct text_message){.role = messages[i].role, .text = messages[i].text};
+    enum sluice_status st = text_chat_render(e->chat, m, n, true, out, bytes, err);
+    free(m);
+    return st;
+}
+
+const char *sluice_chat_stop(const sluice_engine *e) { return text_chat_stop(e->chat); }
+void sluice_free(void *p) { free(p); }
