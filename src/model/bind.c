@@ -92,7 +92,8 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
     for (int i = 0; i < 3; i++) want[i] = dim_of(&b->m->hp, dims[i]);
     if (!tensor_fits(b, t, want)) return;
     fill_tensor(t, out);
-    if (flags & BIND_VECTOR) {
+    out->is_vector = (flags & BIND_VECTOR) != 0;
+    if (out->is_vector) {
         if (out->type->form != QUANT_FORM_FLOAT)
             fault(b, "tensor '%s' has type %s, a float type is expected", name, out->type->name);
         if (out->type->id != QUANT_F32) b->m->converted_bytes += (want[0] * want[1] * 4 + 63) / 64 * 64;

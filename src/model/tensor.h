@@ -5,6 +5,7 @@
 #include "kernel/kernel.h"
 #include "quant/quant.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct model_tensor {
@@ -13,6 +14,7 @@ struct model_tensor {
     uint64_t dims[3]; /* ne0 first */
     uint32_t file;    /* shard */
     uint64_t offset, bytes;
+    bool is_vector;   /* wanted as F32: converted when loaded if the file has 16-bit floats */
     const void *data; /* NULL until loaded */
 };
 
