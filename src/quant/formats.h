@@ -160,7 +160,7 @@ float quant_dot_iq4_xs(const void *row, const struct quant_x *x, size_t n);
 void quant_decode_mxfp4(const void *blocks, float *out, size_t n);
 float quant_dot_mxfp4(const void *row, const struct quant_x *x, size_t n);
 
-/* encode.c */
+/* encode.c, encode_k.c */
 void quant_encode_q4_0(const float *x, void *blocks, size_t n);
 void quant_encode_q8_0(const float *x, void *blocks, size_t n);
 void quant_encode_q4_k(const float *x, void *blocks, size_t n);
