@@ -44,6 +44,13 @@ struct expert_view {
     bool was_hit;
 };
 
+/* The smallest slots_bytes that works: per size class the top-k of its largest layer plus one (E4). */
+uint64_t expert_cache_floor_bytes(const struct expert_catalog *catalog);
+/* The slots_bytes at which every expert has a slot; more is never used. */
+uint64_t expert_cache_full_bytes(const struct expert_catalog *catalog);
+/* Memory besides the slots: policy, slots' states, requests. */
+size_t expert_cache_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_bytes);
+
 /* Below the floor: SLUICE_ERR_MEMORY with the smallest slots_bytes that would do. */
 enum sluice_status expert_cache_create(const struct expert_cache_config *config, struct expert_cache **out,
                                        struct sluice_error *err);
@@ -78,6 +85,9 @@ struct expert_stats {
 };
 void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
+
+/* Memory of the cache's own bookkeeping (tables, slots, requests) beside the arena, at most: for the ledger. */
+uint64_t expert_cache_book_bytes(const struct expert_catalog *catalog);
 
 /* Walks every structure and asserts the invariants (tests; O(slots)). */
 void expert_cache_check(const struct expert_cache *c);

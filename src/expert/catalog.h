@@ -40,7 +40,7 @@ struct expert_class {
     uint32_t n_parts;
     uint32_t
         part_at[EXPERT_PARTS_MAX]; /* offset of each part's region in a slot; regions leave room for alignment slack */
-    uint32_t slot_bytes;           /* multiple of the alignment */
+    uint32_t slot_bytes;           /* multiple of the alignment and of the page */
     uint32_t k_max;                /* largest top-k of its layers */
     uint32_t n_experts;            /* of all its layers */
     uint64_t expert_bytes;         /* real bytes of one expert */
@@ -54,6 +54,7 @@ enum sluice_status expert_catalog_create(const struct expert_layer *layers, uint
 void expert_catalog_destroy(struct expert_catalog *c);
 
 uint32_t expert_catalog_n_layers(const struct expert_catalog *c);
+uint32_t expert_catalog_align(const struct expert_catalog *c);
 const struct expert_layer *expert_catalog_layer(const struct expert_catalog *c, uint32_t layer);
 uint32_t expert_catalog_n_classes(const struct expert_catalog *c);
 const struct expert_class *expert_catalog_class(const struct expert_catalog *c, uint32_t i);
