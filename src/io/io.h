@@ -72,10 +72,11 @@ struct io_request {
     void *dst;           /* aligned to io_file_align; `bytes` long */
     uint64_t tag;        /* the caller's */
     /* kept by the room while the request is its own */
-    struct io_request *next_;
-    size_t started_, done_; /* bytes */
-    unsigned in_flight_;    /* pieces */
-    int error_;             /* first errno of a piece, or 0 */
+    struct io_request *next_, *prev_;
+    size_t started_;     /* bytes handed out in pieces */
+    unsigned in_flight_; /* pieces */
+    int error_;          /* first errno of a piece, a negative mark of the room's own (backend.h), or 0 */
+    uint64_t failed_at_; /* file offset of that failure */
     uint8_t state_;
 };
 
@@ -93,11 +94,13 @@ enum sluice_status io_submit(struct io *io, struct io_request *const *requests, 
 /* Raises a queued request to a higher priority (a guess that came true). */
 void io_raise(struct io *io, struct io_request *request, enum io_priority priority);
 /* Takes back a request none of whose pieces has started: it is reported by io_poll as SLUICE_CANCELLED. Others run on.
- */
+ * The same for requests whose reads wait for a worker thread. */
 void io_cancel(struct io *io, struct io_request *request);
 /* Up to max finished requests. wait: blocks until at least one is there (or the wait limit makes one stuck); returns 0
- * only if nothing is outstanding or wait is false. */
+ * only if nothing is outstanding or wait is false. With the sync back end a call without wait reads one piece. */
 size_t io_poll(struct io *io, struct io_done *done, size_t max, bool wait);
+/* Requests that have not been reported. One that was reported as stuck is not outstanding any more: nobody should wait
+ * for it; its second report comes from any later io_poll. */
 size_t io_outstanding(const struct io *io);
 
 /* Writes the sentence for a failed request: the file, the offset, the reason, the way out. Returns done->status. */
