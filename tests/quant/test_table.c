@@ -1,0 +1,128 @@
+/* The type table, and every format's values against llama.cpp's (tests/golden/README.md). */
+#include "common.h"
+
+#include "base/bits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GOLDEN_VALUES 4096
+
+static void test_values_match_golden(void **state)
+{
+    static float golden[GOLDEN_VALUES], got[GOLDEN_VALUES];
+    static uint8_t blocks[GOLDEN_VALUES * 4];
+    for (size_t i = 0; i < n_fields; i++) {
+        const struct quant_type *t = quant_type(fields[i].id);
+        assert_non_null(t);
+        load_golden(t->name, ".bin", blocks, quant_row_bytes(t, GOLDEN_VALUES));
+        load_golden(t->name, ".values.f32", golden, sizeof golden);
+        t->decode(blocks, got, GOLDEN_VALUES);
+        double sum = 0.0;
+        for (size_t k = 0; k < GOLDEN_VALUES; k++) {
+            /* One unit in the last place is allowed by the golden files; we promise their very bits (README.md). */
+            if (base_bits_f32(got[k]) != base_bits_f32(golden[k]))
+                fail_msg("%s: value %zu is %a, not %a", t->name, k, (double)got[k], (double)golden[k]);
+            sum += (double)golden[k] * (double)golden[k];
+        }
+        assert_true(sum > 1.0); /* the file is not empty of meaning */
+    }
+}
+
+static void test_rows_agree_with_shapes(void **state)
+{
+    size_t computable = 0, named = 0;
+    for (uint32_t id = 0; id < 1000; id++) {
+        const struct quant_type *t = quant_type(id);
+        const char *name = quant_type_name(id);
+        uint32_t len = 0, bytes = 0;
+        bool shape = quant_type_shape(id, &len, &bytes);
+        named += name != NULL;
+        if (shape) {
+            assert_non_null(name);
+            assert_true(len > 0 && bytes > 0);
+        } else {
+            assert_true(len == 0 && bytes == 0);
+        }
+        if (!t) continue;
+        computable++;
+        assert_true(shape && id < QUANT_IDS);
+        assert_int_equal(t->id, id);
+        assert_string_equal(t->name, name);
+        assert_int_equal(t->block_len, len);
+        assert_int_equal(t->block_bytes, bytes);
+        assert_int_equal(len, t->form == QUANT_FORM_FLOAT ? 1 : t->form == QUANT_FORM_32 ? 32 : 256);
+        assert_ptr_equal(quant_type_by_name(name), t);
+        assert_int_equal(quant_row_bytes(t, 512), 512 / len * bytes);
+    }
+    assert_int_equal(computable, n_fields);
+    assert_true(named > 90);
+}
+
+static void test_names(void **state)
+{
+    assert_ptr_equal(quant_type_by_name("q4_k"), quant_type(QUANT_Q4_K));
+    assert_ptr_equal(quant_type_by_name("Bf16"), quant_type(QUANT_BF16));
+    assert_null(quant_type_by_name("Q4_K_M")); /* a preset, not a type */
+    assert_null(quant_type_by_name(""));
+    assert_null(quant_type_by_name("IQ1_S"));
+    assert_null(quant_type(19));
+    assert_string_equal(quant_type_name(19), "IQ1_S");
+    assert_string_equal(quant_type_name(34), "TQ1_0");
+    assert_string_equal(quant_type_name(40), "NVFP4");
+    assert_string_equal(quant_type_name(139), "IQ4_K"); /* the fork's */
+    assert_string_equal(quant_type_name(212), "Q4_K_R4");
+    assert_null(quant_type_name(43));
+    assert_null(quant_type_name(200));
+    assert_null(quant_type_name(UINT32_MAX));
+    assert_null(quant_type(UINT32_MAX));
+}
+
+static void test_shapes_of_others(void **state)
+{
+    static const struct {
+        uint32_t id, len, bytes;
+    } expected[] = {{16, 256, 66}, {17, 256, 74}, {18, 256, 98}, {19, 256, 50}, {21, 256, 110},
+                    {22, 256, 82}, {26, 1, 4},    {28, 1, 8},    {29, 256, 56}, {34, 256, 54},
+                    {35, 256, 66}, {40, 64, 36},  {41, 128, 18}, {42, 64, 18}};
+    uint32_t len, bytes;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        assert_true(quant_type_shape(expected[i].id, &len, &bytes));
+        assert_int_equal(len, expected[i].len);
+        assert_int_equal(bytes, expected[i].bytes);
+    }
+    assert_false(quant_type_shape(139, &len, &bytes));
+    assert_false(quant_type_shape(99999, &len, &bytes));
+}
+
+/* The OCP format's corner: tiny exponents are subnormal scales, 255 is ggml's 2^127. */
+static void test_mxfp4_exponents(void **state)
+{
+    const struct quant_type *t = quant_type(QUANT_MXFP4);
+    uint8_t block[17] = {0};
+    float out[32];
+    block[1] = 0x21; /* value 0: doubled 1; value 16: doubled 2 */
+    static const struct {
+        uint8_t e;
+        float one;
+    } expected[] = {{0, 0x1p-128f}, {1, 0x1p-127f},  {2, 0x1p-126f}, {127, 0.5f},
+                    {128, 1.0f},    {254, 0x1p126f}, {255, 0x1p127f}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        block[0] = expected[i].e;
+        t->decode(block, out, 32);
+        assert_true(out[0] == expected[i].one);
+        if (expected[i].e < 255) assert_true(out[16] == 2.0f * expected[i].one);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_match_golden),
+        cmocka_unit_test(test_rows_agree_with_shapes),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_shapes_of_others),
+        cmocka_unit_test(test_mxfp4_exponents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
