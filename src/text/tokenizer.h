@@ -27,13 +27,14 @@ bool text_is_control(const struct text_tokenizer *t, int32_t id);
 int32_t text_find_special(const struct text_tokenizer *t, const char *text, size_t bytes);
 
 struct text_encode_options {
-    bool special; /* recognise special tokens in the text (control and user-defined ones) */
+    bool special; /* recognise control tokens in the text; user-defined ones are text and always recognised */
     bool bos;     /* put BOS in front if the model asks for it (or, with force, always) */
     bool force_bos;
 };
 /* ids: room for ids_max; *n is the number needed (SLUICE_ERR_USAGE if it does not fit; ids may be NULL with ids_max 0
  * to count). A bound that always suffices: bytes + 8. Invalid UTF-8 is taken byte by byte (byte fallback), never
- * refused. */
+ * refused. Special tokens are found leftmost first, the longest at one place. EOS is never added: see text_adds_eos.
+ * A vocabulary that lacks a byte's token gives its unknown token; without one, SLUICE_ERR_MODEL. */
 enum sluice_status text_encode(const struct text_tokenizer *t, const char *text, size_t bytes,
                                const struct text_encode_options *options, int32_t *ids, size_t ids_max, size_t *n,
                                struct sluice_error *err);
@@ -42,7 +43,7 @@ enum sluice_status text_encode(const struct text_tokenizer *t, const char *text,
 struct text_decoder {
     unsigned char held[4];
     unsigned n_held;
-    bool begun; /* SentencePiece: the first token loses its leading space */
+    bool begun; /* SentencePiece: the first token loses its leading space; set it to keep that (text that goes on) */
 };
 #define TEXT_PIECE_BYTES_MAX 1024
 void text_decoder_init(struct text_decoder *d);

@@ -1,0 +1,28 @@
+/* The tokenizer's inside, shared by tokenizer.c (making, encoding) and decode.c. */
+#ifndef TEXT_PRIVATE_H
+#define TEXT_PRIVATE_H
+
+#include "text/bpe.h"
+#include "text/special.h"
+#include "text/split.h"
+#include "text/spm.h"
+#include "text/tokenizer.h"
+
+enum text_model { TEXT_MODEL_NONE, TEXT_MODEL_BPE, TEXT_MODEL_SPM };
+
+#define TEXT_ENDS_MAX 40
+
+struct text_tokenizer {
+    enum text_model model;
+    struct text_vocab vocab;
+    struct text_split *split; /* BPE alone */
+    struct text_bpe bpe;
+    struct text_spm spm;
+    struct text_special special, user; /* with and without control tokens */
+    int32_t bos, eos, unknown;
+    bool add_bos, add_eos, add_space_prefix, ignore_merges;
+    int32_t ends[TEXT_ENDS_MAX]; /* tokens that end generation */
+    size_t n_ends;
+};
+
+#endif
