@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Links between our documents lead somewhere, and what the documents call by path exists."""
+"""Links between our documents lead somewhere; what they call by path, and what the tour calls by name, exists."""
 import os
 import re
 import sys
@@ -8,6 +8,22 @@ SOURCE = os.environ["SLUICE_SOURCE"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # `src/engine/step.c`, `scripts/demo`, ...: paths in code marks. Patterns and placeholders are not paths.
 PATH = re.compile(r"`((?:src|include|scripts|tests|tools|models|docs|fuzz|man|bench)/[A-Za-z0-9_./-]+)`")
+
+# `expert_want`, `sluice_eval`: identifiers in code marks, in the documents that walk through the code.
+NAME = re.compile(r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`")
+WALKS = {"docs/TOUR.md"}
+
+
+def code():
+    """All words of our sources."""
+    words = set()
+    for folder in ("src", "include"):
+        for where, _, names in os.walk(os.path.join(SOURCE, folder)):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    with open(os.path.join(where, name), encoding="utf-8") as source:
+                        words.update(re.findall(r"\w+", source.read()))
+    return words
 
 
 def documents():
@@ -20,6 +36,7 @@ def documents():
 
 def main():
     failures = n = 0
+    words = code()
     for path in documents():
         shown = os.path.relpath(path, SOURCE)
         with open(path, encoding="utf-8") as document:
@@ -33,11 +50,18 @@ def main():
                 print(f"{shown}: link to {target}, which does not exist")
         # DESIGN.md also speaks of rooms that are to come.
         for target in [] if shown == "docs/DESIGN.md" else PATH.findall(text):
+            if "ROOM" in target or "NAME" in target:
+                continue
             n += 1
             bare = target.rstrip("/")
             if not os.path.exists(os.path.join(SOURCE, bare)):
                 failures += 1
                 print(f"{shown}: names {target}, which does not exist")
+        for name in NAME.findall(text) if shown in WALKS else []:
+            n += 1
+            if name not in words:
+                failures += 1
+                print(f"{shown}: names {name}, which is in no source")
     print(f"{n - failures} of {n} lead somewhere")
     sys.exit(1 if failures or not n else 0)
 
