@@ -55,7 +55,8 @@ static enum sluice_status join(struct gguf *g, struct sluice_error *err)
     return SLUICE_OK;
 
 no_memory:
-    return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for its %zu tensors", g->files[0]->shown, n);
+    return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its %zu tensors", g->files[0]->shown,
+                     n);
 }
 
 /* Takes over the source, which is open, in every case. */
@@ -65,7 +66,7 @@ static enum sluice_status open_source(struct gguf_source *s, const struct os_cal
     struct gguf *g = calloc(1, sizeof *g);
     if (g) g->files = malloc(sizeof(*g->files));
     if (!g || !g->files) {
-        base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for its header", s->shown);
+        base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its header", s->shown);
         gguf_source_close(s);
         free(g);
         return SLUICE_ERR_MEMORY;

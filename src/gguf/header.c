@@ -15,7 +15,7 @@
 
 static enum sluice_status no_memory(const struct gguf_source *s, struct sluice_error *err)
 {
-    return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for its header", s->shown);
+    return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its header", s->shown);
 }
 
 /* Doubles an array's room when it is full. */

@@ -104,7 +104,7 @@ static enum sluice_status check_overlap(const struct gguf_file *f, struct sluice
 {
     if (f->n_rows < 2) return SLUICE_OK;
     const struct gguf_tensor **order = malloc(f->n_rows * sizeof(*order));
-    if (!order) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for its header", f->shown);
+    if (!order) return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its header", f->shown);
     for (size_t i = 0; i < f->n_rows; i++) order[i] = &f->rows[i].t;
     qsort(order, f->n_rows, sizeof(*order), by_offset);
     enum sluice_status status = SLUICE_OK;

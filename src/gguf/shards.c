@@ -186,7 +186,7 @@ enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, s
     if (files) g->files = files;
     if (!path || !files) {
         free(path);
-        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for its shards", first->shown);
+        return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its shards", first->shown);
     }
     memcpy(path, first->path, prefix_bytes);
     for (uint32_t i = 1; i < count && status == SLUICE_OK; i++)

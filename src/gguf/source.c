@@ -54,7 +54,8 @@ enum sluice_status gguf_source_open_if_there(struct gguf_source *s, const struct
     int r = os->file_info(os->user, fd, &info);
     if (r < 0) {
         gguf_source_close(s);
-        return base_fail(err, SLUICE_ERR_IO, NULL, "%s: cannot tell its size: %s", s->shown, strerror(-r));
+        return base_fail(err, SLUICE_ERR_IO, "check the disk and the system's log", "%s: cannot tell its size: %s",
+                         s->shown, strerror(-r));
     }
     if (!info.regular) {
         char byte;
@@ -147,7 +148,8 @@ enum sluice_status gguf_source_need(struct gguf_source *s, uint64_t bytes, struc
 
     uint8_t *window = realloc(s->window, target);
     if (!window)
-        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory for %zu bytes of its header", s->shown, target);
+        return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for %zu bytes of its header",
+                         s->shown, target);
     s->window = window;
     enum sluice_status status = gguf_source_peek(s, s->have, window + s->have, target - s->have, err);
     if (status == SLUICE_OK) s->have = target;

@@ -8,6 +8,7 @@
 
 #define GGUF_HEADER_BYTES_MAX ((size_t)512 << 20) /* metadata and directory of one file */
 #define GGUF_SHOWN_BYTES 160                      /* of a name in a message */
+#define GGUF_HINT_MEMORY "free memory: end other programs"
 
 struct gguf_source {
     const struct os_calls *os; /* NULL: bytes in memory */

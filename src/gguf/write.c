@@ -75,7 +75,7 @@ static struct gguf_str name_of(const void *owner, uint32_t i)
 
 static enum sluice_status no_memory(struct gguf_writer *w)
 {
-    return base_fail(&w->failed, SLUICE_ERR_MEMORY, NULL, "%s: no memory to write its header", w->shown);
+    return base_fail(&w->failed, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory to write its header", w->shown);
 }
 
 static bool has_room(void **array, size_t n, size_t *room, size_t item_bytes)
@@ -232,7 +232,7 @@ enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, 
 
 no_memory:
     if (w) free_writer(w);
-    return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory to write it", gguf_shown_path(path));
+    return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory to write it", gguf_shown_path(path));
 }
 
 void gguf_writer_abandon(struct gguf_writer *w)
