@@ -1,0 +1,170 @@
+/* One query head over one block of cached keys and values, the cache's encoding, and the quantisation of activations.
+ */
+#include "kernel/x86/avx2.h"
+
+#include "base/assert.h"
+
+#include <math.h>
+
+void kernel_avx2_attn_scores(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
+                             size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores)
+{
+    switch (kv_type) {
+    case QUANT_F32: kernel_avx2_rows_f32(k, k_stride_bytes, n, q, d_head, scores); break;
+    case QUANT_F16: kernel_avx2_rows_f16(k, k_stride_bytes, n, q, d_head, scores); break;
+    case QUANT_Q8_0: kernel_avx2_rows_q8_0(k, k_stride_bytes, n, qx, d_head, scores); break;
+    default: BASE_ASSERT(false, "K5 keys and values are F32, F16 or Q8_0");
+    }
+    for (size_t i = 0; i < n; i++) scores[i] *= scale;
+}
+
+/* ---- values: 32 elements in registers while the positions go by ---- */
+
+AVX2_INLINE void values_f32(const float *p, const uint8_t *v, size_t stride, size_t d_head, size_t n, float *acc)
+{
+    size_t e = 0;
+    for (; e + 8 <= d_head; e += 8) {
+        size_t wide = d_head - e >= 32 ? 4 : 1;
+        if (wide == 4) {
+            __m256 a[4];
+            for (int i = 0; i < 4; i++) a[i] = _mm256_loadu_ps(acc + e + 8 * i);
+            for (size_t j = 0; j < n; j++) {
+                const float *row = (const float *)(const void *)(v + j * stride) + e;
+                __m256 pj = _mm256_set1_ps(p[j]);
+                for (int i = 0; i < 4; i++) a[i] = _mm256_fmadd_ps(pj, _mm256_loadu_ps(row + 8 * i), a[i]);
+            }
+            for (int i = 0; i < 4; i++) _mm256_storeu_ps(acc + e + 8 * i, a[i]);
+            e += 24;
+        } else {
+            __m256 a = _mm256_loadu_ps(acc + e);
+            for (size_t j = 0; j < n; j++)
+                a = _mm256_fmadd_ps(_mm256_set1_ps(p[j]),
+                                    _mm256_loadu_ps((const float *)(const void *)(v + j * stride) + e), a);
+            _mm256_storeu_ps(acc + e, a);
+        }
+    }
+    for (; e < d_head; e++)
+        for (size_t j = 0; j < n; j++) {
+            float x;
+            memcpy(&x, v + j * stride + 4 * e, sizeof x);
+            acc[e] = fmaf(p[j], x, acc[e]);
+        }
+}
+
+AVX2_INLINE void values_f16(const float *p, const uint8_t *v, size_t stride, size_t d_head, size_t n, float *acc)
+{
+    size_t e = 0;
+    for (; e + 32 <= d_head; e += 32) {
+        __m256 a[4];
+        for (int i = 0; i < 4; i++) a[i] = _mm256_loadu_ps(acc + e + 8 * i);
+        for (size_t j = 0; j < n; j++) {
+            const uint8_t *row = v + j * stride + 2 * e;
+            __m256 pj = _mm256_set1_ps(p[j]);
+            for (int i = 0; i < 4; i++) a[i] = _mm256_fmadd_ps(pj, _mm256_cvtph_ps(avx2_load_half(row + 16 * i)), a[i]);
+        }
+        for (int i = 0; i < 4; i++) _mm256_storeu_ps(acc + e + 8 * i, a[i]);
+    }
+    for (; e + 8 <= d_head; e += 8) {
+        __m256 a = _mm256_loadu_ps(acc + e);
+        for (size_t j = 0; j < n; j++)
+            a = _mm256_fmadd_ps(_mm256_set1_ps(p[j]), _mm256_cvtph_ps(avx2_load_half(v + j * stride + 2 * e)), a);
+        _mm256_storeu_ps(acc + e, a);
+    }
+    for (; e < d_head; e++)
+        for (size_t j = 0; j < n; j++)
+            acc[e] = fmaf(p[j], _cvtsh_ss((uint16_t)avx2_load_i16(v + j * stride + 2 * e)), acc[e]);
+}
+
+AVX2_INLINE void values_q8_0(const float *p, const uint8_t *v, size_t stride, size_t d_head, size_t n, float *acc)
+{
+    for (size_t e = 0; e < d_head; e += 32) {
+        __m256 a[4];
+        for (int i = 0; i < 4; i++) a[i] = _mm256_loadu_ps(acc + e + 8 * i);
+        for (size_t j = 0; j < n; j++) {
+            const uint8_t *block = v + j * stride + e / 32 * 34;
+            __m256 pj = _mm256_set1_ps(p[j]), d = _mm256_set1_ps(_cvtsh_ss((uint16_t)avx2_load_i16(block)));
+            for (int i = 0; i < 4; i++) {
+                __m128i q = _mm_loadl_epi64((const __m128i *)(const void *)(block + 2 + 8 * i));
+                __m256 x = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), d);
+                a[i] = _mm256_fmadd_ps(pj, x, a[i]);
+            }
+        }
+        for (int i = 0; i < 4; i++) _mm256_storeu_ps(acc + e + 8 * i, a[i]);
+    }
+}
+
+void kernel_avx2_attn_values(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head,
+                             size_t n, float *acc)
+{
+    switch (kv_type) {
+    case QUANT_F32: values_f32(p, v, v_stride_bytes, d_head, n, acc); break;
+    case QUANT_F16: values_f16(p, v, v_stride_bytes, d_head, n, acc); break;
+    case QUANT_Q8_0: values_q8_0(p, v, v_stride_bytes, d_head, n, acc); break;
+    default: BASE_ASSERT(false, "K5 keys and values are F32, F16 or Q8_0");
+    }
+}
+
+void kernel_avx2_store_kv(uint32_t kv_type, const float *x, size_t n, void *out)
+{
+    if (kv_type != QUANT_F16) {
+        quant_type(kv_type)->encode(x, out, n);
+        return;
+    }
+    uint8_t *at = out;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(at + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+    quant_type(kv_type)->encode(x + i, at + 2 * i, n - i);
+}
+
+/* ---- activations ---- */
+
+AVX2_INLINE float largest(const float *x, size_t len)
+{
+    /* magnitudes as bits: a NaN or an infinity is the largest of all */
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i top = _mm256_setzero_si256();
+    for (size_t i = 0; i < len; i += 8) top = _mm256_max_epu32(top, _mm256_and_si256(avx2_load(x + i), magnitude));
+    __m128i t = _mm_max_epu32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+    t = _mm_max_epu32(t, _mm_shuffle_epi32(t, 0x4e));
+    t = _mm_max_epu32(t, _mm_shuffle_epi32(t, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(t));
+}
+
+/* 32 values to bytes and the sums of 16. The conversion rounds half to even, as the contract's addition does. */
+AVX2_INLINE void quantize_32(const float *x, __m256 inverse, int8_t *q, int16_t *sums)
+{
+    __m256i v[4];
+    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse));
+    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256((__m256i *)(void *)q, bytes);
+    __m256i s = _mm256_hadd_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
+    s = _mm256_hadd_epi32(s, s); /* lanes 0 and 1 of both halves */
+    __m128i both = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    both = _mm_packs_epi32(both, both);
+    int two = _mm_cvtsi128_si32(both);
+    memcpy(sums, &two, sizeof two);
+}
+
+void kernel_avx2_quantize(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums)
+{
+    if (form == QUANT_FORM_FLOAT) return;
+    size_t len = form == QUANT_FORM_32 ? 32 : 256;
+    BASE_ASSERT(n % len == 0, "K2 a form needs rows that are multiples of its block");
+    for (size_t b = 0; b < n / len; b++, x += len, q += len, sums += len / 16) {
+        float top = largest(x, len), inverse = 127.0f / top;
+        bool finite = top <= 0x1.fffffep+127f;
+        if (!finite || isinf(inverse)) {
+            uint32_t nan_bits = 0x7fc00000;
+            d[b] = 0.0f;
+            if (!finite) memcpy(&d[b], &nan_bits, sizeof nan_bits);
+            memset(q, 0, len);
+            memset(sums, 0, len / 16 * sizeof *sums);
+            continue;
+        }
+        d[b] = top / 127.0f;
+        __m256 factor = _mm256_set1_ps(inverse);
+        for (size_t i = 0; i < len; i += 32) quantize_32(x + i, factor, q + i, sums + i / 16);
+    }
+}

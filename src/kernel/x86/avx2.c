@@ -1,0 +1,42 @@
+/* The AVX2 table; it needs FMA and F16C as well (table.c asks for all three). */
+#include "kernel/x86/avx2.h"
+
+static const struct kernel_table table = {
+    .level = KERNEL_AVX2,
+    .name = "avx2",
+    .quantize = kernel_avx2_quantize,
+    .product =
+        {
+            [QUANT_F32] = kernel_avx2_f32,
+            [QUANT_F16] = kernel_avx2_f16,
+            [QUANT_BF16] = kernel_avx2_bf16,
+            [QUANT_Q4_0] = kernel_avx2_q4_0,
+            [QUANT_Q4_1] = kernel_avx2_q4_1,
+            [QUANT_Q5_0] = kernel_avx2_q5_0,
+            [QUANT_Q5_1] = kernel_avx2_q5_1,
+            [QUANT_Q8_0] = kernel_avx2_q8_0,
+            [QUANT_Q2_K] = kernel_avx2_q2_k,
+            [QUANT_Q3_K] = kernel_avx2_q3_k,
+            [QUANT_Q4_K] = kernel_avx2_q4_k,
+            [QUANT_Q5_K] = kernel_avx2_q5_k,
+            [QUANT_Q6_K] = kernel_avx2_q6_k,
+            [QUANT_IQ4_NL] = kernel_avx2_iq4_nl,
+            [QUANT_IQ4_XS] = kernel_avx2_iq4_xs,
+            [QUANT_MXFP4] = kernel_avx2_mxfp4,
+        },
+    .dot_f32 = kernel_dot_f32_avx2,
+    .rms_norm = kernel_rms_norm_avx2,
+    .silu_mul = kernel_silu_mul_avx2,
+    .add = kernel_add_avx2,
+    .add_scaled = kernel_add_scaled_avx2,
+    .scale = kernel_scale_avx2,
+    .exp_sum = kernel_exp_sum_avx2,
+    .softmax = kernel_softmax_avx2,
+    .rope = kernel_rope_avx2,
+    .attn_scores = kernel_avx2_attn_scores,
+    .attn_values = kernel_avx2_attn_values,
+    .attn_merge = kernel_attn_merge_avx2,
+    .store_kv = kernel_avx2_store_kv,
+};
+
+const struct kernel_table *const kernel_native_tables[] = {&table, NULL};

@@ -1,0 +1,155 @@
+/* Products of F32, F16 and BF16 rows with float activations: 16 lanes a result as two registers, then the contract's
+ * tree. Several rows and tokens at a time keep enough independent chains of fma in flight. */
+#include "kernel/x86/avx2.h"
+
+/* ---- loading ---- */
+
+struct format {
+    size_t bytes;                     /* of an element */
+    __m256 (*load)(const uint8_t *p); /* 8 elements */
+};
+
+AVX2_INLINE __m256 load_f32(const uint8_t *p) { return _mm256_loadu_ps((const float *)(const void *)p); }
+AVX2_INLINE __m256 load_f16(const uint8_t *p) { return _mm256_cvtph_ps(avx2_load_half(p)); }
+AVX2_INLINE __m256 load_bf16(const uint8_t *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(avx2_load_half(p)), 16));
+}
+
+static const struct format f32 = {4, load_f32}, f16 = {2, load_f16}, bf16 = {2, load_bf16};
+
+/* Lane i with i + 8, then + 4, + 2, + 1. */
+AVX2_INLINE float sum_lanes(__m256 low, __m256 high)
+{
+    __m256 v = _mm256_add_ps(low, high);
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* The last n < 16 elements. Lanes beyond them keep their bits: adding a product of zeros would turn -0 into 0. */
+AVX2_INLINE void add_tail(const struct format *f, const uint8_t *w, const float *x, size_t n, __m256 *low, __m256 *high)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i mask_low = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+    __m256i mask_high = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n - 8), lane);
+    uint8_t copy[16 * sizeof(float)] = {0};
+    memcpy(copy, w, n * f->bytes);
+    __m256 l = _mm256_fmadd_ps(f->load(copy), _mm256_maskload_ps(x, mask_low), *low);
+    *low = _mm256_blendv_ps(*low, l, _mm256_castsi256_ps(mask_low));
+    if (n <= 8) return;
+    __m256 h = _mm256_fmadd_ps(f->load(copy + 8 * f->bytes), _mm256_maskload_ps(x + 8, mask_high), *high);
+    *high = _mm256_blendv_ps(*high, h, _mm256_castsi256_ps(mask_high));
+}
+
+/* ---- tiles ---- */
+
+/* out[t][r] for 4 rows and one token. */
+AVX2_INLINE void tile_4_1(const struct format *f, const uint8_t *const w[4], const float *x, size_t n, float sums[4])
+{
+    __m256 low[4], high[4];
+    for (int r = 0; r < 4; r++) low[r] = high[r] = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m256 x0 = _mm256_loadu_ps(x + i), x1 = _mm256_loadu_ps(x + i + 8);
+        for (int r = 0; r < 4; r++) {
+            low[r] = _mm256_fmadd_ps(f->load(w[r] + i * f->bytes), x0, low[r]);
+            high[r] = _mm256_fmadd_ps(f->load(w[r] + (i + 8) * f->bytes), x1, high[r]);
+        }
+    }
+    for (int r = 0; r < 4; r++) {
+        if (i < n) add_tail(f, w[r] + i * f->bytes, x + i, n - i, &low[r], &high[r]);
+        sums[r] = sum_lanes(low[r], high[r]);
+    }
+}
+
+/* 2 rows and 3 tokens. */
+AVX2_INLINE void tile_2_3(const struct format *f, const uint8_t *const w[2], const float *const x[3], size_t n,
+                          float sums[2][3])
+{
+    __m256 low[2][3], high[2][3];
+    for (int r = 0; r < 2; r++)
+        for (int t = 0; t < 3; t++) low[r][t] = high[r][t] = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m256 a = f->load(w[0] + i * f->bytes), b = f->load(w[1] + i * f->bytes);
+        for (int t = 0; t < 3; t++) {
+            __m256 xv = _mm256_loadu_ps(x[t] + i);
+            low[0][t] = _mm256_fmadd_ps(a, xv, low[0][t]);
+            low[1][t] = _mm256_fmadd_ps(b, xv, low[1][t]);
+        }
+        a = f->load(w[0] + (i + 8) * f->bytes);
+        b = f->load(w[1] + (i + 8) * f->bytes);
+        for (int t = 0; t < 3; t++) {
+            __m256 xv = _mm256_loadu_ps(x[t] + i + 8);
+            high[0][t] = _mm256_fmadd_ps(a, xv, high[0][t]);
+            high[1][t] = _mm256_fmadd_ps(b, xv, high[1][t]);
+        }
+    }
+    for (int r = 0; r < 2; r++)
+        for (int t = 0; t < 3; t++) {
+            if (i < n) add_tail(f, w[r] + i * f->bytes, x[t] + i, n - i, &low[r][t], &high[r][t]);
+            sums[r][t] = sum_lanes(low[r][t], high[r][t]);
+        }
+}
+
+AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *x, size_t n,
+                          float *out)
+{
+    for (size_t r = 0; r < n_rows; r += 4) {
+        size_t n_here = n_rows - r < 4 ? n_rows - r : 4;
+        const uint8_t *rows[4];
+        for (size_t i = 0; i < 4; i++) {
+            rows[i] = (const uint8_t *)w + (r + (i < n_here ? i : n_here - 1)) * stride;
+            avx2_prefetch(rows[i], 4 * stride);
+        }
+        float sums[4];
+        tile_4_1(f, rows, x, n, sums);
+        memcpy(out + r, sums, n_here * sizeof *out);
+    }
+}
+
+AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
+{
+    size_t n = acts->n, stride = n * f->bytes, j = 0;
+    for (; j + 3 <= n_tokens; j += 3) {
+        const float *x[3];
+        float *o[3];
+        for (size_t t = 0; t < 3; t++) {
+            x[t] = acts->x + (tokens ? tokens[j + t] : j + t) * n;
+            o[t] = out + (out_rows ? out_rows[j + t] : j + t) * out_stride;
+        }
+        for (size_t r = 0; r < n_rows; r += 2) {
+            size_t second = r + 1 < n_rows ? r + 1 : r;
+            const uint8_t *rows[2] = {(const uint8_t *)w + r * stride, (const uint8_t *)w + second * stride};
+            float sums[2][3];
+            tile_2_3(f, rows, x, n, sums);
+            for (size_t t = 0; t < 3; t++) {
+                o[t][r] = sums[0][t];
+                o[t][second] = sums[second - r][t];
+            }
+        }
+    }
+    for (; j < n_tokens; j++)
+        rows_one(f, w, stride, n_rows, acts->x + (tokens ? tokens[j] : j) * n, n,
+                 out + (out_rows ? out_rows[j] : j) * out_stride);
+}
+
+void kernel_avx2_f32(AVX2_PRODUCT_ARGS) { product(&f32, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); }
+
+void kernel_avx2_f16(AVX2_PRODUCT_ARGS) { product(&f16, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); }
+
+void kernel_avx2_bf16(AVX2_PRODUCT_ARGS)
+{
+    product(&bf16, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);
+}
+
+void kernel_avx2_rows_f32(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out)
+{
+    rows_one(&f32, w, stride, n_rows, x, n, out);
+}
+
+void kernel_avx2_rows_f16(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out)
+{
+    rows_one(&f16, w, stride, n_rows, x, n, out);
+}

@@ -1,0 +1,108 @@
+/* What the room's tests share: a seeded generator, comparison to the bit, and the levels that this machine can run. */
+#ifndef TESTS_KERNEL_UTIL_H
+#define TESTS_KERNEL_UTIL_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+static inline uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Roughly normal, without libm. */
+static inline float random_float(uint64_t *state)
+{
+    float sum = 0;
+    for (int i = 0; i < 4; i++) sum += (float)(next_random(state) >> 40) * 0x1p-24f - 0.5f;
+    return sum * 1.7f;
+}
+
+static inline bool same_bits(float a, float b)
+{
+    uint32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y || (a != a && b != b);
+}
+
+static inline void expect_same(const float *a, const float *b, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!same_bits(a[i], b[i]))
+            fail_msg("%s: element %zu of %zu: %a, not %a", what, i, n, (double)a[i], (double)b[i]);
+}
+
+static inline void *must_alloc(size_t bytes)
+{
+    void *p = malloc(bytes ? bytes : 1);
+    if (!p) abort();
+    return p;
+}
+
+/* A table of this level, or NULL where the machine has none. */
+static inline const struct kernel_table *level_table(const char *name)
+{
+    struct os_cpu cpu;
+    os_cpu(&cpu);
+    const struct kernel_table *t = NULL;
+    struct sluice_error err;
+    return kernel_select(&cpu, name, &t, &err) == SLUICE_OK ? t : NULL;
+}
+
+static inline const struct kernel_table *scalar_table(void) { return level_table("scalar"); }
+
+/* The levels to compare with the scalar one; NULL ends the list. */
+static const char *const other_levels[] = {"avx2", NULL};
+
+static const uint32_t all_types[] = {QUANT_F32,  QUANT_F16,    QUANT_BF16,   QUANT_Q4_0, QUANT_Q4_1, QUANT_Q5_0,
+                                     QUANT_Q5_1, QUANT_Q8_0,   QUANT_Q2_K,   QUANT_Q3_K, QUANT_Q4_K, QUANT_Q5_K,
+                                     QUANT_Q6_K, QUANT_IQ4_NL, QUANT_IQ4_XS, QUANT_MXFP4};
+#define N_ALL_TYPES (sizeof all_types / sizeof all_types[0])
+
+/* Puts a sane scale (and minimum) into every block of random bytes. */
+static inline void tame_scales(uint32_t type, uint8_t *w, size_t n_blocks, uint64_t *seed)
+{
+    static const struct {
+        uint32_t type;
+        int at[2];
+    } places[] = {{QUANT_Q4_0, {0, -1}}, {QUANT_Q4_1, {0, 2}},    {QUANT_Q5_0, {0, -1}},   {QUANT_Q5_1, {0, 2}},
+                  {QUANT_Q8_0, {0, -1}}, {QUANT_Q2_K, {80, 82}},  {QUANT_Q3_K, {108, -1}}, {QUANT_Q4_K, {0, 2}},
+                  {QUANT_Q5_K, {0, 2}},  {QUANT_Q6_K, {208, -1}}, {QUANT_IQ4_NL, {0, -1}}, {QUANT_IQ4_XS, {0, -1}},
+                  {QUANT_F16, {0, -1}}};
+    const struct quant_type *t = quant_type(type);
+    for (size_t b = 0; b < n_blocks; b++, w += t->block_bytes) {
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            if (places[i].type != type) continue;
+            for (int k = 0; k < 2 && places[i].at[k] >= 0; k++) {
+                uint16_t h = quant_f32_to_f16(random_float(seed) * 0.05f);
+                memcpy(w + places[i].at[k], &h, sizeof h);
+            }
+        }
+        if (type == QUANT_MXFP4) w[0] = (uint8_t)(118 + next_random(seed) % 8);
+        if (type == QUANT_F32) {
+            float f = random_float(seed);
+            memcpy(w, &f, sizeof f);
+        }
+        if (type == QUANT_BF16) {
+            uint16_t h = quant_f32_to_bf16(random_float(seed));
+            memcpy(w, &h, sizeof h);
+        }
+    }
+}
+
+#endif
