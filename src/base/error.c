@@ -3,11 +3,27 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A message can quote bytes of an untrusted file; a terminal must not obey them. UTF-8 bytes pass. */
-static void replace_control(char *text)
+/* Length of the well-formed UTF-8 sequence at p that is not a control character, or 0. (Unicode, table 3-7.) */
+static int printable_bytes(const unsigned char *p)
 {
-    for (unsigned char *p = (unsigned char *)text; *p; p++)
-        if (*p < 0x20 || *p == 0x7f) *p = '?';
+    if (p[0] < 0x80) return p[0] >= 0x20 && p[0] != 0x7f;
+    int n = p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;                                        /* also where the text ends */
+    if (p[0] == 0xc2 && p[1] < 0xa0) return 0;                                      /* C1 controls */
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90)) return 0;   /* overlong */
+    if ((p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90)) return 0; /* surrogates; too large */
+    return n;
+}
+
+void base_printable(char *text)
+{
+    unsigned char *p = (unsigned char *)text;
+    while (*p) {
+        int n = printable_bytes(p);
+        if (n == 0) *p = '?';
+        p += n ? n : 1;
+    }
 }
 
 enum sluice_status base_fail(struct sluice_error *err, enum sluice_status status, const char *hint, const char *format,
@@ -19,8 +35,9 @@ enum sluice_status base_fail(struct sluice_error *err, enum sluice_status status
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
-    replace_control(err->message);
+    base_printable(err->message);
     snprintf(err->hint, sizeof err->hint, "%s", hint ? hint : "");
+    base_printable(err->hint);
     return status;
 }
 
@@ -31,7 +48,7 @@ void base_hint(struct sluice_error *err, const char *format, ...)
     va_start(args, format);
     vsnprintf(err->hint, sizeof err->hint, format, args);
     va_end(args);
-    replace_control(err->hint);
+    base_printable(err->hint);
 }
 
 int base_exit_code(enum sluice_status status)

@@ -3,7 +3,7 @@
  * Usage: return base_fail(err, SLUICE_ERR_MODEL, "download the file again",
  *                         "%s: tensor '%s' ends at byte %" PRIu64 ", the file has %" PRIu64, ...);
  * err may be NULL (the status alone is returned). Strings that come from a file must be passed through "%.*s" with a
- * bound or base_printable(): messages are truncated, never overflowed, and control characters are replaced by '?'. */
+ * bound: messages are truncated, never overflowed, and made printable. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -21,6 +21,11 @@ enum sluice_status base_fail(struct sluice_error *err, enum sluice_status status
 
 /* As base_fail, with a formatted hint, for hints that name a number: fills only the hint of an error already set. */
 void base_hint(struct sluice_error *err, const char *format, ...) BASE_PRINTF(2, 3);
+
+/* A message can quote bytes of an untrusted file: a terminal must not obey them and JSON must be able to carry them. So
+ * control characters and bytes that are not UTF-8 (also a sequence cut in two) become '?'. base_fail, base_hint and
+ * base_log do this themselves. */
+void base_printable(char *text);
 
 /* The process exit code that stands for a status (0, 1, 2, 3, 4, 5 or 130). */
 int base_exit_code(enum sluice_status status);

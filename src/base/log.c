@@ -11,5 +11,6 @@ void base_log(const struct base_log *log, enum base_log_level level, const char 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    base_printable(text);
     log->line(log->user, level, text);
 }
