@@ -75,22 +75,17 @@ size_t text_token_bytes(const struct text_tokenizer *t, int32_t id, bool special
 
 void text_decoder_init(struct text_decoder *d) { *d = (struct text_decoder){0}; }
 
-static void write_replacement(struct sink *s)
-{
-    if (s->n + REPLACEMENT_BYTES <= s->max) write_bytes(s, REPLACEMENT, REPLACEMENT_BYTES);
-}
-
 /* One more byte. A beginning of a character that cannot go on becomes one U+FFFD (Unicode's "maximal subpart"). */
 static void write_repaired(struct text_decoder *d, struct sink *s, char byte)
 {
     char *held = (char *)d->held;
     held[d->n_held++] = byte;
     if (text_utf8_length(held, d->n_held) == d->n_held) {
-        if (s->n + d->n_held <= s->max) write_bytes(s, held, d->n_held);
+        write_bytes(s, held, d->n_held);
         d->n_held = 0;
     } else if (!text_utf8_is_unfinished(held, d->n_held)) {
         bool again = d->n_held > 1; /* the byte may begin a character of its own */
-        write_replacement(s);
+        write_bytes(s, REPLACEMENT, REPLACEMENT_BYTES);
         d->n_held = 0;
         if (again) write_repaired(d, s, byte);
     }
@@ -107,7 +102,25 @@ size_t text_decode(const struct text_tokenizer *t, struct text_decoder *d, int32
     }
     if (d->n_held >= sizeof d->held) d->n_held = 0; /* never ours: at most three bytes are held */
     for (size_t i = from; i < n; i++) write_repaired(d, &s, bytes[i]);
-    return s.n;
+    return s.n < s.max ? s.n : s.max;
+}
+
+/* What the decoder holds when a token comes adds at most one character to the token's own output. */
+enum sluice_status text_check_piece_bytes(const struct text_tokenizer *t, struct sluice_error *err)
+{
+    for (uint32_t id = 0; id < t->vocab.n; id++) {
+        if (text_vocab_text(&t->vocab, (int32_t)id).bytes < TEXT_PIECE_BYTES_MAX / 4) continue;
+        char bytes[TEXT_TOKEN_BYTES_MAX], end[REPLACEMENT_BYTES];
+        size_t n = text_token_bytes(t, (int32_t)id, true, bytes, sizeof bytes);
+        struct text_decoder d = {0};
+        struct sink s = {.out = NULL, .max = 0};
+        for (size_t i = 0; i < n; i++) write_repaired(&d, &s, bytes[i]);
+        s.n += text_decode_end(&d, end);
+        if (s.n + 4 > TEXT_PIECE_BYTES_MAX)
+            return base_fail(err, SLUICE_ERR_MODEL, NULL, "token %u stands for %zu bytes; the most is %d", id, n,
+                             TEXT_PIECE_BYTES_MAX - 4);
+    }
+    return SLUICE_OK;
 }
 
 size_t text_decode_end(struct text_decoder *d, char *out)

@@ -25,4 +25,7 @@ struct text_tokenizer {
     size_t n_ends;
 };
 
+/* Whether the output of every token fits TEXT_PIECE_BYTES_MAX, whatever came before it. */
+enum sluice_status text_check_piece_bytes(const struct text_tokenizer *t, struct sluice_error *err);
+
 #endif

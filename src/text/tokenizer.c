@@ -168,6 +168,7 @@ static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, c
     t->model = bpe ? TEXT_MODEL_BPE : TEXT_MODEL_SPM;
     status = bpe ? make_bpe(t, g, log, err) : make_spm(t, g, err);
     if (status == SLUICE_OK) status = read_special_ids(t, g, log, err);
+    if (status == SLUICE_OK) status = text_check_piece_bytes(t, err);
     if (status == SLUICE_OK) status = text_special_init(&t->special, &t->vocab, true, err);
     if (status == SLUICE_OK) status = text_special_init(&t->user, &t->vocab, false, err);
     return status;

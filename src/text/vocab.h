@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "gguf/gguf.h"
 
-/* Longer token texts are refused: with it, one token's output always fits TEXT_PIECE_BYTES_MAX. */
-#define TEXT_TOKEN_BYTES_MAX 512
+/* Longer token texts are refused. (Command R has one of 1024 bytes: 512 spaces in GPT-2's alphabet.) */
+#define TEXT_TOKEN_BYTES_MAX 2048
 
 enum text_token_type { /* numbers of tokenizer.ggml.token_type */
                        TEXT_TOKEN_UNDEFINED,
