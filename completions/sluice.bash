@@ -1,0 +1,169 @@
+# bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
+_sluice()
+{
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize version help"
+    cur=${COMP_WORDS[COMP_CWORD]}
+    prev=${COMP_WORDS[COMP_CWORD-1]}
+    cmd=${COMP_WORDS[1]}
+    COMPREPLY=()
+    # bash splits words at '=' and ':'
+    if [[ $cur == "=" ]]; then cur=
+    elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
+    if [[ $COMP_CWORD -eq 1 ]]; then
+        COMPREPLY=($(compgen -W "$commands --help --version" -- "$cur"))
+        return
+    fi
+    case "$cmd" in
+    run)
+        case "$prev" in
+            --model|-m|--file|-f)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        ;;
+    chat)
+        case "$prev" in
+            --model|-m)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        ;;
+    plan)
+        case "$prev" in
+            --model|-m)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --io --policy --json --quiet --verbose --help"
+        words=files
+        ;;
+    inspect)
+        case "$prev" in
+            --model|-m)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        esac
+        opts="--model --json --help"
+        words=files
+        ;;
+    tokenize)
+        case "$prev" in
+            --model|-m|--file|-f)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --prompt|-p)
+                return ;;
+        esac
+        opts="--model --prompt --file --special --bos --json --quiet --verbose --help"
+        ;;
+    logits)
+        case "$prev" in
+            --model|-m|--tokens|--out|-o)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --tokens --out --quiet --verbose --help"
+        ;;
+    perplexity)
+        case "$prev" in
+            --model|-m|--file|-f)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --file --json --quiet --verbose --help"
+        ;;
+    bench)
+        case "$prev" in
+            --model|-m|--file|-f)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prefill|-p|--decode|-n|--repetitions|-r)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        ;;
+    doctor)
+        case "$prev" in
+        esac
+        opts="--full --json --help"
+        words=files
+        ;;
+    quantize)
+        case "$prev" in
+            --type)
+                COMPREPLY=($(compgen -W "Q8_0 Q4_0 Q4_K Q6_K F16" -- "$cur")); return ;;
+            --threads|-t|--tensor-type)
+                return ;;
+        esac
+        opts="--threads --type --tensor-type --requantize --quiet --verbose --help"
+        words=files
+        ;;
+    version)
+        case "$prev" in
+        esac
+        opts="--json --help"
+        ;;
+    help)
+        case "$prev" in
+            --completion)
+                COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")); return ;;
+        esac
+        opts="--man --completion --help"
+        words=commands
+        ;;
+    esac
+    if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$opts" -- "$cur"))
+    elif [[ $words == files ]]; then COMPREPLY=($(compgen -f -- "$cur"))
+    elif [[ $words == commands ]]; then COMPREPLY=($(compgen -W "$commands" -- "$cur")); fi
+}
+complete -o filenames -F _sluice sluice

@@ -1,0 +1,244 @@
+/* sluice chat. The whole conversation is rendered each turn and compared with the tokens of the session, so that only
+ * what differs is computed; after an ordinary turn that is the new message. */
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "cli/interrupt.h"
+#include "cli/line.h"
+#include "cli/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct chat {
+    struct open_model model;
+    struct report report;
+    struct generator generator;
+    struct line_reader *lines;
+    bool terminal;
+    const char *system;
+    struct sluice_message *messages; /* texts are malloc'ed; the system message is the first, if there is one */
+    size_t n_messages, room;
+    struct sluice_stats at_begin, at_turn;
+    uint64_t first_token_ns;
+};
+
+static const char help_text[] = "  /help       this list\n"
+                                "  /reset      forget the conversation\n"
+                                "  /stats      speed, hits and disk use so far\n"
+                                "  /save FILE  write the conversation to a file\n"
+                                "  a backslash at the end of a line continues the message; Ctrl-C stops an answer; "
+                                "Ctrl-D leaves\n";
+
+/* ---- the conversation ---- */
+
+static enum sluice_status chat_add(struct chat *c, const char *role, const char *text, struct sluice_error *err)
+{
+    if (c->n_messages == c->room) {
+        size_t room = c->room ? c->room * 2 : 16;
+        struct sluice_message *more = realloc(c->messages, room * sizeof *more);
+        if (!more) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
+        c->messages = more;
+        c->room = room;
+    }
+    char *copy = strdup(text);
+    if (!copy) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
+    c->messages[c->n_messages++] = (struct sluice_message){role, copy};
+    return SLUICE_OK;
+}
+
+static void chat_cut(struct chat *c, size_t n)
+{
+    while (c->n_messages > n) free((void *)(uintptr_t)c->messages[--c->n_messages].text);
+}
+
+static enum sluice_status chat_reset(struct chat *c, struct sluice_error *err)
+{
+    chat_cut(c, 0);
+    return c->system ? chat_add(c, "system", c->system, err) : SLUICE_OK;
+}
+
+/* ---- a turn ---- */
+
+static enum sluice_status chat_tokens(struct chat *c, int32_t **ids, size_t *n, struct sluice_error *err)
+{
+    struct sluice_encode_options how = {.bos = true, .special = true};
+    char *text;
+    size_t bytes;
+    enum sluice_status status = sluice_chat_render(c->model.engine, c->messages, c->n_messages, &text, &bytes, err);
+    if (status) return status;
+    status = open_encode(&c->model, text, bytes, &how, ids, n, err);
+    sluice_free(text);
+    return status;
+}
+
+static void end_answer(struct chat *c, enum generate_end end)
+{
+    if (end != GENERATE_FAILED) out_write("\n", 1);
+    out_flush();
+    if (end == GENERATE_INTERRUPTED) report_note(&c->report, "stopped");
+    if (end == GENERATE_CONTEXT)
+        report_warn(&c->report, "context full (%u tokens); /reset begins anew", c->model.info.ctx);
+    if (end == GENERATE_LENGTH)
+        report_note(&c->report, "stopped after %llu tokens", (unsigned long long)c->generator.n_new);
+}
+
+/* Answers the message. Errors that the conversation survives are told here and give SLUICE_OK. */
+static enum sluice_status chat_turn(struct chat *c, const char *text, struct sluice_error *err)
+{
+    size_t before = c->n_messages;
+    int32_t *ids;
+    size_t n;
+    enum sluice_status status = chat_add(c, "user", text, err);
+    if (!status) status = chat_tokens(c, &ids, &n, err);
+    if (status) {
+        chat_cut(c, before);
+        return status;
+    }
+    sluice_stats(c->model.engine, &c->at_turn);
+    enum generate_end end = generate_text(&c->generator, ids, n, err);
+    free(ids);
+    if (c->generator.first_token_ns) c->first_token_ns = c->generator.first_token_ns;
+    interrupt_clear();
+    end_answer(c, end);
+    if (end == GENERATE_FAILED || (end == GENERATE_INTERRUPTED && c->generator.text_bytes == 0)) {
+        chat_cut(c, before); /* as if it had not been said */
+        if (end == GENERATE_INTERRUPTED) return SLUICE_OK;
+        if (err->status != SLUICE_CONTEXT_FULL) return err->status;
+        report_error(err);
+        fputs("  /reset begins anew\n", stderr);
+        return SLUICE_OK;
+    }
+    return chat_add(c, "assistant", c->generator.text ? c->generator.text : "", err);
+}
+
+/* ---- orders ---- */
+
+static void chat_save(struct chat *c, const char *path)
+{
+    struct sluice_error err = {0};
+    struct out_file file;
+    enum sluice_status status = out_file_open(&file, path, &err);
+    if (status) {
+        report_error(&err);
+        return;
+    }
+    for (size_t i = 0; i < c->n_messages && !status; i++) {
+        const struct sluice_message *m = &c->messages[i];
+        const char *parts[] = {i ? "\n" : "", m->role, ":\n", m->text, "\n"};
+        for (size_t j = 0; j < sizeof parts / sizeof parts[0] && !status; j++)
+            status = out_file_write(&file, parts[j], strlen(parts[j]), &err);
+    }
+    if (!status) status = out_file_keep(&file, &err);
+    if (status) {
+        out_file_drop(&file);
+        report_error(&err);
+    } else {
+        fprintf(stderr, "saved to %s\n", path);
+    }
+}
+
+/* Whether `line` is the order, and what follows it. */
+static bool is_order(const char *line, const char *order, const char **argument)
+{
+    size_t bytes = strlen(order);
+    if (strncmp(line, order, bytes) != 0 || (line[bytes] && line[bytes] != ' ')) return false;
+    *argument = line + bytes + strspn(line + bytes, " ");
+    return true;
+}
+
+static enum sluice_status chat_order(struct chat *c, const char *line, struct sluice_error *err)
+{
+    const char *argument;
+    if (is_order(line, "/help", &argument)) {
+        fputs(help_text, stderr);
+    } else if (is_order(line, "/reset", &argument)) {
+        enum sluice_status status = chat_reset(c, err);
+        if (!status) status = generate_forget(&c->generator, err);
+        if (status) return status;
+        report_note(&c->report, "the conversation begins anew");
+    } else if (is_order(line, "/stats", &argument)) {
+        struct sluice_stats now;
+        sluice_stats(c->model.engine, &now);
+        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
+        fprintf(stderr, "context  %zu of %u tokens\n", c->generator.n_tokens, c->model.info.ctx);
+    } else if (is_order(line, "/save", &argument)) {
+        if (argument[0])
+            chat_save(c, argument);
+        else
+            fputs("sluice: /save needs a file name\n", stderr);
+    } else {
+        fprintf(stderr, "sluice: unknown order '%.80s'\n%s", line, help_text);
+    }
+    return SLUICE_OK;
+}
+
+/* ---- the loop ---- */
+
+static int chat_loop(struct chat *c)
+{
+    for (;;) {
+        struct sluice_error err = {0};
+        const char *line;
+        enum line_end end = line_read(c->lines, &line, &err);
+        if (end == LINE_INTERRUPTED) {
+            if (!c->terminal) return 130;
+            interrupt_clear();
+            fputc('\n', stderr);
+            continue;
+        }
+        if (end == LINE_FAILED) return report_error(&err);
+        if (end == LINE_END) break;
+        if (line[strspn(line, " \t\n")] == '\0') continue;
+        enum sluice_status status = line[0] == '/' ? chat_order(c, line, &err) : chat_turn(c, line, &err);
+        if (status) {
+            int code = report_error(&err);
+            if (!c->terminal) return code;
+        }
+        if (out_failed()) return 5;
+    }
+    if (c->terminal) fputc('\n', stderr);
+    return 0;
+}
+
+static int chat_session(struct chat *c, const struct cli_options *o)
+{
+    struct sluice_error err = {0};
+    c->system = cli_text(o, OPT_SYSTEM);
+    if (generate_begin(&c->generator, &c->model, &c->report, o, &err)) return report_error(&err);
+    if (generate_chat_stops(&c->generator, &err) || chat_reset(c, &err) || line_open(c->terminal, &c->lines, &err)) {
+        generate_finish(&c->generator);
+        return report_error(&err);
+    }
+    report_note(&c->report, "chat format: %s%s", c->model.info.chat_format ? c->model.info.chat_format : "plain",
+                c->model.info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
+    if (c->terminal && !c->report.quiet) fputs("/help lists the orders; Ctrl-D leaves\n", stderr);
+    sluice_stats(c->model.engine, &c->at_begin);
+    int code = chat_loop(c);
+    struct sluice_stats now;
+    sluice_stats(c->model.engine, &now);
+    if (!c->report.quiet && code == 0)
+        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
+    line_close(c->lines);
+    generate_finish(&c->generator);
+    return code;
+}
+
+int command_chat(const struct cli_options *o)
+{
+    struct sluice_error err = {0};
+    struct chat *c = calloc(1, sizeof *c);
+    int code;
+    if (!c) return 4;
+    report_init(&c->report, o);
+    c->terminal = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+    if (open_model(o, OPEN_FULL, 0, &c->report, &c->model, &err))
+        code = report_error(&err);
+    else
+        code = chat_session(c, o);
+    chat_cut(c, 0);
+    free(c->messages);
+    open_close(&c->model);
+    free(c);
+    return code;
+}

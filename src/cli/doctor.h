@@ -1,0 +1,30 @@
+/* Disk measurement for sluice doctor. */
+#ifndef CLI_DOCTOR_H
+#define CLI_DOCTOR_H
+
+#include "base/error.h"
+#include "io/io.h"
+
+#define DOCTOR_BLOCKS 3
+#define DOCTOR_DEPTHS 3
+extern const size_t doctor_block_bytes[DOCTOR_BLOCKS];
+extern const unsigned doctor_depth[DOCTOR_DEPTHS];
+
+struct doctor_disk {
+    char path[4096]; /* what was read */
+    char filesystem[32];
+    bool scratch; /* a file written for the purpose */
+    bool direct;  /* O_DIRECT works here */
+    uint32_t align;
+    uint64_t file_bytes, read_bytes;
+    enum io_backend backend;
+    double bytes_per_s[DOCTOR_BLOCKS][DOCTOR_DEPTHS];
+};
+
+/* path: a file, or a directory (its largest file, or a scratch file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
+enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err);
+
+/* Whether io_uring can be had; why: the reason if not. */
+bool doctor_uring(char why[160]);
+
+#endif

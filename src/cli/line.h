@@ -1,0 +1,21 @@
+/* Lines of input: edited on a terminal (libedit, with history), plain otherwise. */
+#ifndef CLI_LINE_H
+#define CLI_LINE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+enum line_end { LINE_READ, LINE_INTERRUPTED, LINE_END, LINE_FAILED };
+
+struct line_reader; /* opaque */
+
+/* terminal: edit and keep a history (in the XDG state directory; a history that cannot be kept is no error). Prompts go
+ * to standard error. */
+enum sluice_status line_open(bool terminal, struct line_reader **out, struct sluice_error *err);
+void line_close(struct line_reader *l);
+/* One message: lines joined by newlines where a line ends in a backslash. *text belongs to the reader and lives until
+ * the next call. */
+enum line_end line_read(struct line_reader *l, const char **text, struct sluice_error *err);
+
+#endif

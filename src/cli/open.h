@@ -1,0 +1,28 @@
+/* From options to an open engine. */
+#ifndef CLI_OPEN_H
+#define CLI_OPEN_H
+
+#include "cli/report.h"
+
+struct open_model {
+    sluice_engine *engine;
+    struct sluice_model_info info;
+    struct sluice_ledger ledger;
+};
+
+enum open_how { OPEN_FULL, OPEN_PLAN, OPEN_VOCAB };
+
+/* ctx: the context if the user gives none (0: the engine chooses). Prints the ledger for OPEN_FULL unless quiet. */
+enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, struct report *r,
+                              struct open_model *out, struct sluice_error *err);
+void open_close(struct open_model *m);
+
+/* Text to ids; *ids is malloc'ed. */
+enum sluice_status open_encode(const struct open_model *m, const char *text, size_t bytes,
+                               const struct sluice_encode_options *how, int32_t **ids, size_t *n,
+                               struct sluice_error *err);
+/* sluice_eval that Ctrl-C can stop. */
+enum sluice_status open_eval(const struct open_model *m, sluice_session *s, const int32_t *ids, size_t n, float *logits,
+                             sluice_logits_fn *each, void *user, struct sluice_error *err);
+
+#endif

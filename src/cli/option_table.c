@@ -1,0 +1,162 @@
+/* The rows of commands and options. Everything a user can read about them is made from here. */
+#include "cli/options.h"
+
+#define SAMPLERS (CLI_BIT(CLI_RUN) | CLI_BIT(CLI_CHAT))
+#define RUNNERS (SAMPLERS | CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH))
+#define PLANNERS (RUNNERS | CLI_BIT(CLI_PLAN))
+#define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
+
+const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
+    [CLI_RUN] = {"run", "-m MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
+                 "Writes text that continues the prompt to standard output. Without -p or -f the prompt is read from "
+                 "standard input. With --chat the prompt is put to the model as a user's message in the model's own "
+                 "chat format. The memory ledger comes first on standard error, a report of speed, cache hits and disk "
+                 "use at the end.",
+                 0, 0, ""},
+    [CLI_CHAT] = {"chat", "-m MODEL [options]", "talk with the model",
+                  "Reads a message, answers, and so on until the end of input (Ctrl-D). A backslash at the end of a "
+                  "line continues the message on the next. Ctrl-C stops the answer, not the program. Lines that begin "
+                  "with a slash are orders: /help, /reset, /stats, /save FILE. On a terminal the line can be edited "
+                  "and earlier ones recalled; otherwise each line of standard input is a message. Only the tokens that "
+                  "are new in each turn are computed.",
+                  0, 0, ""},
+    [CLI_PLAN] = {"plan", "-m MODEL [options]", "show how memory would be used, and load nothing",
+                  "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
+                  "read for a token. Nothing of the weights is read.",
+                  0, 1, "files"},
+    [CLI_INSPECT] = {"inspect", "MODEL [--json]", "show what is in a GGUF file, and whether Sluice runs it",
+                     "Prints the metadata, the tensors, the types by layer and the size of the experts, and says "
+                     "whether Sluice runs the model, or why not.",
+                     0, 1, "files"},
+    [CLI_TOKENIZE] = {"tokenize", "-m MODEL [-p TEXT | -f FILE] [--special] [--bos]", "text to token ids",
+                      "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
+                      "standard input. Files that hold a vocabulary and no weights will do.",
+                      0, 0, ""},
+    [CLI_LOGITS] = {"logits", "-m MODEL --tokens FILE --out FILE [options]", "token ids to logits",
+                    "Evaluates the token ids of a file (numbers separated by white space) from an empty context and "
+                    "writes the logits of every position as little-endian 32-bit floats, [tokens][vocabulary].",
+                    0, 0, ""},
+    [CLI_PERPLEXITY] = {"perplexity", "-m MODEL [-f FILE] [--ctx N] [options]", "how well the model predicts a text",
+                        "Cuts the text into windows of --ctx tokens (512 unless given), evaluates each from an empty "
+                        "context and scores the second half of each, so that every scored token has context. Prints "
+                        "the perplexity so far after each window, and the final one with its number of tokens.",
+                        0, 0, ""},
+    [CLI_BENCH] = {"bench", "-m MODEL [-p LIST] [-n N] [-r N] [-f FILE] [options]", "measure speed",
+                   "Measures prefill at each length of the list and decode of N tokens after it, on real text (a "
+                   "built-in excerpt of Moby-Dick, or the file), each repetition on another part of the text. Prints "
+                   "the medians.",
+                   0, 0, ""},
+    [CLI_DOCTOR] = {"doctor", "[FILE | DIRECTORY] [--full] [--json]", "look at this machine",
+                    "Shows the processor's features, the memory and its limits, and what reads the system allows. "
+                    "With a file or a directory it measures random reads there (64 MiB at most; on a directory without "
+                    "a large file it writes a scratch file of that size and removes it), and says what the figures "
+                    "mean.",
+                    0, 1, "files"},
+    [CLI_QUANTIZE] = {"quantize", "IN OUT --type TYPE [--tensor-type REGEX=TYPE]...", "write a model in another format",
+                      "Reads a model and writes it with its large tensors in another format, tensor by tensor, so that "
+                      "a model of any size needs little memory. Norms, routers, biases and vectors stay as they are. A "
+                      "tensor whose rows are no multiple of the format's block falls back to Q8_0 or F16, with a line. "
+                      "OUT appears only when it is complete.",
+                      2, 2, "files"},
+    [CLI_VERSION] = {"version", "[--json]", "print the version", "Prints the version of the program.", 0, 0, ""},
+    [CLI_HELP] = {"help", "[COMMAND] [--man | --completion SHELL]", "explain a command",
+                  "Explains a command, or prints the manual page (roff) or the completions of a shell.", 0, 1,
+                  "commands"},
+};
+
+#define MODEL "Model and memory"
+#define TEXT "Text"
+#define SAMPLING "Sampling"
+#define MACHINE "Machine"
+#define TASK "Task"
+#define OUTPUT "Output"
+
+const struct cli_option_row cli_option_rows[OPT_COUNT] = {
+    {OPT_MODEL, MODEL, "model", 'm', CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL,
+     PLANNERS | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE), "the model, a GGUF file (of a split model: its first)"},
+    {OPT_MEMORY, MODEL, "memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, "auto", PLANNERS,
+     "memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine's limit, or auto"},
+    {OPT_EXPERTS, MODEL, "experts", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, PLANNERS,
+     "memory for the expert cache alone: a size, a percentage of all experts, or a number of experts"},
+    {OPT_CTX, MODEL, "ctx", 'c', CLI_INTEGER, true, false, "N", NULL, 1, 16777216, NULL, PLANNERS,
+     "context length in tokens (default: chosen to fit the memory)"},
+    {OPT_KV_TYPE, MODEL, "kv-type", 0, CLI_CHOICE, true, false, "TYPE", "f16|q8_0|f32", 0, 0, "f16", PLANNERS,
+     "format of the KV cache"},
+    {OPT_THREADS, MACHINE, "threads", 't', CLI_INTEGER, true, false, "N", NULL, 1, 256, NULL,
+     PLANNERS | CLI_BIT(CLI_QUANTIZE), "threads that compute (default: all that the process may use)"},
+    {OPT_CHUNK, MACHINE, "chunk", 0, CLI_INTEGER, true, false, "N", NULL, 1, 65536, NULL, PLANNERS,
+     "tokens of a prompt that are computed together (default: chosen)"},
+    {OPT_CPU, MACHINE, "cpu", 0, CLI_CHOICE, true, false, "LEVEL", "auto|scalar|avx2", 0, 0, "auto", RUNNERS,
+     "instruction set of the kernels; results are the same with each"},
+    {OPT_IO, MACHINE, "io", 0, CLI_CHOICE, true, false, "BACKEND",
+     "auto|uring|threads|sync|auto:buffered|uring:buffered|threads:buffered|sync:buffered", 0, 0, "auto", PLANNERS,
+     "how the disk is read; :buffered forbids direct reads"},
+    {OPT_POLICY, MACHINE, "policy", 0, CLI_CHOICE, true, false, "POLICY", "auto|lru|hotness", 0, 0, "auto", PLANNERS,
+     "which expert leaves the cache when room is needed"},
+    {OPT_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, false, "TEXT", NULL, 0, 0, NULL,
+     CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "the text"},
+    {OPT_FILE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
+     CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH),
+     "read the text from a file (-: standard input)"},
+    {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN),
+     "put the prompt as a user's message in the model's chat format"},
+    {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
+     "a system message before the conversation (with run: needs --chat)"},
+    {OPT_MAX_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, true, false, "N", NULL, 0, 1000000000, NULL, SAMPLERS,
+     "stop after N new tokens (default: at the model's own end, or when the context is full)"},
+    {OPT_STOP, TEXT, "stop", 0, CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
+     "stop before this text; may be given several times"},
+    {OPT_SPECIAL, TEXT, "special", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
+     CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "recognise the model's special tokens in the text"},
+    {OPT_BOS, TEXT, "bos", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_TOKENIZE),
+     "begin as the model wants it: with its BOS token, if the file asks for one"},
+    {OPT_TOKENS, TASK, "tokens", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_LOGITS),
+     "token ids, separated by white space (-: standard input)"},
+    {OPT_OUT, TASK, "out", 'o', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_LOGITS),
+     "where the logits go; appears when it is complete"},
+    {OPT_TEMP, SAMPLING, "temp", 0, CLI_NUMBER, true, false, "T", NULL, 0, 100, "0.8", SAMPLERS,
+     "temperature; 0 always takes the most probable token"},
+    {OPT_TOP_K, SAMPLING, "top-k", 0, CLI_INTEGER, true, false, "K", NULL, 0, 16777216, "40", SAMPLERS,
+     "keep the K most probable tokens; 0: all"},
+    {OPT_TOP_P, SAMPLING, "top-p", 0, CLI_NUMBER, true, false, "P", NULL, 0, 1, "0.95", SAMPLERS,
+     "keep the most probable tokens that together have probability P; 1: all"},
+    {OPT_MIN_P, SAMPLING, "min-p", 0, CLI_NUMBER, true, false, "P", NULL, 0, 1, "0.05", SAMPLERS,
+     "drop tokens less probable than P times the best; 0: none"},
+    {OPT_REPEAT_PENALTY, SAMPLING, "repeat-penalty", 0, CLI_NUMBER, true, false, "X", NULL, 0.01, 100, "1.0", SAMPLERS,
+     "make tokens that were used lately less likely; 1: off"},
+    {OPT_REPEAT_LAST, SAMPLING, "repeat-last", 0, CLI_INTEGER, true, false, "N", NULL, 0, 16777216, "64", SAMPLERS,
+     "tokens that count as lately"},
+    {OPT_SEED, SAMPLING, "seed", 's', CLI_SEED, true, false, "N", NULL, 0, 0, NULL, SAMPLERS,
+     "the same seed gives the same text (default: random, and printed)"},
+    {OPT_GREEDY, SAMPLING, "greedy", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, SAMPLERS,
+     "always take the most probable token (as --temp 0)"},
+    {OPT_PREFILL, TASK, "prefill", 'p', CLI_COUNTS, false, false, "LIST", NULL, 1, 1000000, "32,128,512",
+     CLI_BIT(CLI_BENCH), "prompt lengths in tokens, separated by commas"},
+    {OPT_DECODE, TASK, "decode", 'n', CLI_INTEGER, false, false, "N", NULL, 0, 1000000, "64", CLI_BIT(CLI_BENCH),
+     "tokens to decode after each prompt"},
+    {OPT_REPETITIONS, TASK, "repetitions", 'r', CLI_INTEGER, false, false, "N", NULL, 1, 1000, "3", CLI_BIT(CLI_BENCH),
+     "how often each length is measured"},
+    {OPT_FULL, TASK, "full", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_DOCTOR),
+     "measure the disk for longer: up to 1 GiB for each figure, instead of 64 MiB for all"},
+    {OPT_TYPE, TASK, "type", 0, CLI_CHOICE, false, false, "TYPE", "Q8_0|Q4_0|Q4_K|Q6_K|F16", 0, 0, NULL,
+     CLI_BIT(CLI_QUANTIZE), "format of the large tensors"},
+    {OPT_TENSOR_TYPE, TASK, "tensor-type", 0, CLI_TEXT, false, true, "REGEX=TYPE", NULL, 0, 0, NULL,
+     CLI_BIT(CLI_QUANTIZE),
+     "another format for the tensors whose name matches (POSIX extended); the first that matches counts"},
+    {OPT_REQUANTIZE, TASK, "requantize", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_QUANTIZE),
+     "also convert tensors that are quantised already, which loses quality twice"},
+    {OPT_MAN, TASK, "man", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_HELP),
+     "print the manual page"},
+    {OPT_COMPLETION, TASK, "completion", 0, CLI_CHOICE, false, false, "SHELL", "bash|zsh|fish", 0, 0, NULL,
+     CLI_BIT(CLI_HELP), "print the completions of a shell"},
+    {OPT_JSON, OUTPUT, "json", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
+     CLI_BIT(CLI_PLAN) | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH) |
+         CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_VERSION),
+     "print JSON"},
+    {OPT_QUIET, OUTPUT, "quiet", 'q', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
+     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE), "say nothing but warnings and errors"},
+    {OPT_VERBOSE, OUTPUT, "verbose", 'v', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
+     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE), "say more"},
+    {OPT_HELP, OUTPUT, "help", 'h', CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, EVERYONE,
+     "explain the command and its options"},
+};

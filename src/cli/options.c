@@ -1,0 +1,453 @@
+/* The parser. One pass over the arguments fills values from flags; what is still empty is then filled from the
+ * environment and the defaults; rules that tie options together come last. */
+#include "cli/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define WORD_BYTES_MAX 48 /* longer words are not looked up for similar ones */
+
+/* ---- finding ---- */
+
+bool cli_takes(enum cli_command command, enum cli_option id)
+{
+    return (cli_option_rows[id].commands & CLI_BIT(command)) != 0;
+}
+
+bool cli_find_command(const char *name, enum cli_command *out)
+{
+    for (unsigned i = 0; i < CLI_COMMANDS; i++)
+        if (strcmp(cli_command_rows[i].name, name) == 0) {
+            *out = (enum cli_command)i;
+            return true;
+        }
+    return false;
+}
+
+const char *cli_env_name(const struct cli_option_row *row, char out[64])
+{
+    snprintf(out, 64, "SLUICE_%s", row->name);
+    for (char *p = out; *p; p++) *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    return out;
+}
+
+/* Edits (insert, delete, replace, swap of neighbours) from a to b; the optimal string alignment distance. */
+static unsigned edits(const char *a, const char *b)
+{
+    unsigned row[3][WORD_BYTES_MAX + 1];
+    size_t na = strlen(a), nb = strlen(b);
+    if (na > WORD_BYTES_MAX || nb > WORD_BYTES_MAX) return WORD_BYTES_MAX;
+    for (size_t j = 0; j <= nb; j++) row[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++) {
+        unsigned *now = row[i % 3], *up = row[(i + 2) % 3], *two_up = row[(i + 1) % 3];
+        now[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best) best = up[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_up[j - 2] + 1 < best)
+                best = two_up[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[na % 3][nb];
+}
+
+const char *cli_nearest(const char *word, const char *const *names, size_t n)
+{
+    const char *best = NULL;
+    unsigned best_edits = WORD_BYTES_MAX;
+    size_t length = strlen(word);
+    for (size_t i = 0; i < n; i++) {
+        unsigned d = edits(word, names[i]);
+        /* A word that begins another one ("perp") is meant as that, however much is missing. */
+        if (length >= 3 && strncmp(names[i], word, length) == 0) d = d > 1 ? 1 : d;
+        if (d < best_edits) {
+            best_edits = d;
+            best = names[i];
+        }
+    }
+    return best_edits <= 1 + length / 4 && best_edits < length ? best : NULL;
+}
+
+static const struct cli_option_row *find_long(const char *name, size_t bytes)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++)
+        if (strlen(cli_option_rows[i].name) == bytes && memcmp(cli_option_rows[i].name, name, bytes) == 0)
+            return &cli_option_rows[i];
+    return NULL;
+}
+
+/* Letters belong to one option a command: -p is --prompt in run and --prefill in bench. */
+static const struct cli_option_row *find_letter(enum cli_command command, char letter)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++)
+        if (cli_option_rows[i].letter == letter && cli_takes(command, cli_option_rows[i].id))
+            return &cli_option_rows[i];
+    return NULL;
+}
+
+/* ---- values ---- */
+
+/* origin: "--ctx" or "SLUICE_CTX", for messages. */
+static enum sluice_status bad_range(const struct cli_option_row *row, const char *origin, const char *text,
+                                    struct sluice_error *err)
+{
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: '%.100s' is not %s", origin, text,
+              row->kind == CLI_NUMBER ? "a number that is allowed" : "a whole number that is allowed");
+    base_hint(err, "from %.10g to %.10g", row->min, row->max);
+    return SLUICE_ERR_USAGE;
+}
+
+static bool parse_integer(const char *text, size_t bytes, double min, double max, uint64_t *out)
+{
+    if (bytes == 0 || bytes > 20) return false;
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        if (n > (UINT64_MAX - 9) / 10) return false;
+        n = n * 10 + (uint64_t)(text[i] - '0');
+    }
+    *out = n;
+    return (double)n >= min && (double)n <= max;
+}
+
+static enum sluice_status set_choice(const struct cli_option_row *row, const char *origin, const char *text,
+                                     struct cli_value *value, struct sluice_error *err)
+{
+    size_t bytes = strlen(text);
+    for (const char *at = row->choices; at;) {
+        const char *end = strchr(at, '|');
+        size_t n = end ? (size_t)(end - at) : strlen(at);
+        /* Formats are written in capitals and typed as they come. */
+        if (n == bytes && (row->id == OPT_TYPE ? strncasecmp(at, text, n) : strncmp(at, text, n)) == 0) {
+            value->text = text;
+            return SLUICE_OK;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: '%.100s' is none of its values", origin, text);
+    base_hint(err, "one of %s", row->choices);
+    return SLUICE_ERR_USAGE;
+}
+
+static enum sluice_status set_counts(const struct cli_option_row *row, const char *origin, const char *text,
+                                     struct cli_options *o, struct sluice_error *err)
+{
+    unsigned n = 0;
+    for (const char *at = text; at;) {
+        const char *end = strchr(at, ',');
+        uint64_t count;
+        if (!parse_integer(at, end ? (size_t)(end - at) : strlen(at), row->min, row->max, &count))
+            return bad_range(row, origin, text, err);
+        if (n == CLI_COUNTS_MAX) {
+            base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: more than %d numbers", origin, CLI_COUNTS_MAX);
+            return SLUICE_ERR_USAGE;
+        }
+        o->prefill[n++] = (uint32_t)count;
+        at = end ? end + 1 : NULL;
+    }
+    o->n_prefill = n;
+    return SLUICE_OK;
+}
+
+static enum sluice_status set_seed(const char *origin, const char *text, struct cli_value *value,
+                                   struct sluice_error *err)
+{
+    char *end;
+    errno = 0;
+    value->integer = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno)
+        return base_fail(err, SLUICE_ERR_USAGE, "a whole number from 0 to 18446744073709551615",
+                         "%s: '%.100s' is not a seed", origin, text);
+    return SLUICE_OK;
+}
+
+static enum sluice_status set_flag(const char *origin, const char *text, struct cli_value *value,
+                                   struct sluice_error *err)
+{
+    if (strcmp(text, "1") == 0 || strcmp(text, "true") == 0 || strcmp(text, "yes") == 0)
+        value->integer = 1;
+    else if (text[0] == '\0' || strcmp(text, "0") == 0 || strcmp(text, "false") == 0 || strcmp(text, "no") == 0)
+        value->integer = 0;
+    else
+        return base_fail(err, SLUICE_ERR_USAGE, "1 or 0", "%s: '%.100s' is neither yes nor no", origin, text);
+    return SLUICE_OK;
+}
+
+static enum sluice_status set_value(const struct cli_option_row *row, const char *origin, const char *text,
+                                    enum cli_source source, struct cli_options *o, struct sluice_error *err)
+{
+    struct cli_value *value = &o->value[row->id];
+    enum sluice_status status = SLUICE_OK;
+    value->text = text;
+    switch (row->kind) {
+    case CLI_FLAG: status = set_flag(origin, text, value, err); break;
+    case CLI_PATH:
+        if (text[0] == '\0') status = base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: the path is empty", origin);
+        break;
+    case CLI_TEXT: break;
+    case CLI_CHOICE: status = set_choice(row, origin, text, value, err); break;
+    case CLI_SEED: status = set_seed(origin, text, value, err); break;
+    case CLI_COUNTS: status = set_counts(row, origin, text, o, err); break;
+    case CLI_INTEGER:
+        if (!parse_integer(text, strlen(text), row->min, row->max, &value->integer))
+            status = bad_range(row, origin, text, err);
+        break;
+    case CLI_NUMBER: {
+        char *end;
+        value->number = strtod(text, &end);
+        if (end == text || *end || isspace((unsigned char)text[0]) || !(value->number >= row->min) ||
+            !(value->number <= row->max))
+            status = bad_range(row, origin, text, err);
+        break;
+    }
+    }
+    if (status) return status;
+    value->source = source;
+    if (row->repeats) {
+        if (value->n_repeats == CLI_REPEATS_MAX)
+            return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: given more than %d times", origin, CLI_REPEATS_MAX);
+        const char **list = row->id == OPT_STOP ? o->stops : o->tensor_types;
+        list[value->n_repeats++] = text;
+    }
+    return SLUICE_OK;
+}
+
+/* ---- the command line ---- */
+
+static enum sluice_status unknown_option(const struct cli_options *o, const char *word, struct sluice_error *err)
+{
+    const char *names[OPT_COUNT];
+    size_t n = 0;
+    for (unsigned i = 0; i < OPT_COUNT; i++)
+        if (cli_takes(o->command, (enum cli_option)i)) names[n++] = cli_option_rows[i].name;
+    char name[WORD_BYTES_MAX + 1];
+    while (*word == '-') word++;
+    size_t bytes = strcspn(word, "=");
+    const char *command = cli_command_rows[o->command].name;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no option '%s%.*s'", command, bytes > 1 ? "--" : "-",
+              (int)(bytes > 80 ? 80 : bytes), word);
+    const char *near = NULL;
+    if (bytes <= WORD_BYTES_MAX) {
+        snprintf(name, sizeof name, "%.*s", (int)bytes, word);
+        near = cli_nearest(name, names, n);
+    }
+    if (near)
+        base_hint(err, "did you mean --%s?", near);
+    else
+        base_hint(err, "'sluice help %s' lists its options", command);
+    return SLUICE_ERR_USAGE;
+}
+
+static enum sluice_status not_here(const struct cli_options *o, const struct cli_option_row *row,
+                                   struct sluice_error *err)
+{
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "option --%s has no effect in '%s'", row->name,
+              cli_command_rows[o->command].name);
+    char list[200] = "";
+    for (unsigned i = 0; i < CLI_COMMANDS; i++) {
+        size_t used = strlen(list);
+        if (cli_takes((enum cli_command)i, row->id))
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", cli_command_rows[i].name);
+    }
+    base_hint(err, "it belongs to: %s", list);
+    return SLUICE_ERR_USAGE;
+}
+
+/* Takes the option at argv[*i] and its value. */
+static enum sluice_status take_option(int argc, char *const *argv, int *i, struct cli_options *o,
+                                      struct sluice_error *err)
+{
+    const char *word = argv[*i], *text = NULL;
+    const struct cli_option_row *row;
+    char origin[80];
+    if (word[1] == '-') {
+        const char *equals = strchr(word, '=');
+        row = find_long(word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2));
+        if (!row) return unknown_option(o, word, err);
+        if (!cli_takes(o->command, row->id)) return not_here(o, row, err);
+        if (equals) text = equals + 1;
+    } else {
+        row = find_letter(o->command, word[1]);
+        if (!row) return unknown_option(o, word, err);
+        if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
+    }
+    snprintf(origin, sizeof origin, "--%s", row->name);
+    if (row->kind == CLI_FLAG) {
+        if (text) return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s takes no value, and got '%.100s'", origin, text);
+        text = "1";
+    } else if (!text) {
+        if (*i + 1 >= argc)
+            return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s needs a value (%s)", origin, row->value_name);
+        text = argv[++*i];
+        if (text[0] == '-' && text[1] == '-' && find_long(text + 2, strcspn(text + 2, "="))) {
+            base_fail(err, SLUICE_ERR_USAGE, NULL, "%s needs a value (%s), and '%.100s' follows", origin,
+                      row->value_name, text);
+            base_hint(err, "write %s=%.100s if that is the value", origin, text);
+            return SLUICE_ERR_USAGE;
+        }
+    }
+    if (o->value[row->id].source == CLI_FROM_FLAG && !row->repeats)
+        return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s is given twice", origin);
+    return set_value(row, origin, text, CLI_FROM_FLAG, o, err);
+}
+
+static enum sluice_status take_words(int argc, char *const *argv, struct cli_options *o, struct sluice_error *err)
+{
+    const struct cli_command_row *command = &cli_command_rows[o->command];
+    bool options_end = false;
+    for (int i = 2; i < argc; i++) {
+        if (!options_end && strcmp(argv[i], "--") == 0) {
+            options_end = true;
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
+            enum sluice_status status = take_option(argc, argv, &i, o, err);
+            if (status) return status;
+        } else if (o->n_words == command->words_max) {
+            base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no use for '%.200s'", command->name, argv[i]);
+            base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
+            return SLUICE_ERR_USAGE;
+        } else {
+            o->words[o->n_words++] = argv[i];
+        }
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_status fill_rest(char *(*get_env)(const char *name), struct cli_options *o, struct sluice_error *err)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        char name[64];
+        if (!cli_takes(o->command, row->id) || o->value[i].source == CLI_FROM_FLAG) continue;
+        const char *text = row->env ? get_env(cli_env_name(row, name)) : NULL;
+        enum sluice_status status = SLUICE_OK;
+        if (text && text[0])
+            status = set_value(row, name, text, CLI_FROM_ENVIRONMENT, o, err);
+        else if (row->fallback)
+            status = set_value(row, row->name, row->fallback, CLI_FROM_DEFAULT, o, err);
+        if (status) return status;
+    }
+    return SLUICE_OK;
+}
+
+/* ---- rules between options ---- */
+
+static bool by_flag(const struct cli_options *o, enum cli_option id) { return o->value[id].source == CLI_FROM_FLAG; }
+
+static enum sluice_status either(const struct cli_options *o, enum cli_option a, enum cli_option b,
+                                 struct sluice_error *err)
+{
+    if (!by_flag(o, a) || !by_flag(o, b)) return SLUICE_OK;
+    return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "--%s and --%s cannot both be given",
+                     cli_option_rows[a].name, cli_option_rows[b].name);
+}
+
+static enum sluice_status need(const struct cli_options *o, enum cli_option id, struct sluice_error *err)
+{
+    char name[64];
+    const struct cli_option_row *row = &cli_option_rows[id];
+    if (cli_given(o, id)) return SLUICE_OK;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' needs --%s %s", cli_command_rows[o->command].name, row->name,
+              row->value_name);
+    if (row->env)
+        base_hint(err, "give it with the option or in the environment variable %s", cli_env_name(row, name));
+    else
+        base_hint(err, "usage: sluice %s %s", cli_command_rows[o->command].name, cli_command_rows[o->command].synopsis);
+    return SLUICE_ERR_USAGE;
+}
+
+static enum sluice_status check_rules(struct cli_options *o, struct sluice_error *err)
+{
+    static const enum cli_option excluded[][2] = {
+        {OPT_PROMPT, OPT_FILE},   {OPT_GREEDY, OPT_TEMP},    {OPT_GREEDY, OPT_TOP_K},
+        {OPT_GREEDY, OPT_TOP_P},  {OPT_GREEDY, OPT_MIN_P},   {OPT_GREEDY, OPT_SEED},
+        {OPT_QUIET, OPT_VERBOSE}, {OPT_MAN, OPT_COMPLETION}, {OPT_CHAT, OPT_SPECIAL},
+    };
+    enum sluice_status status;
+    for (size_t i = 0; i < sizeof excluded / sizeof excluded[0]; i++)
+        if ((status = either(o, excluded[i][0], excluded[i][1], err))) return status;
+    if (o->command == CLI_RUN && by_flag(o, OPT_SYSTEM) && !cli_flag(o, OPT_CHAT))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --chat, or put the text into the prompt",
+                         "--system has no effect in 'run' without --chat");
+    for (unsigned i = 0; i < o->value[OPT_STOP].n_repeats; i++)
+        if (o->stops[i][0] == '\0') return base_fail(err, SLUICE_ERR_USAGE, NULL, "--stop: the text is empty");
+    if (o->command == CLI_PLAN || o->command == CLI_INSPECT) {
+        if (o->n_words && by_flag(o, OPT_MODEL))
+            return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "the model is given twice");
+        if (o->n_words) {
+            o->value[OPT_MODEL].text = o->words[0];
+            o->value[OPT_MODEL].source = CLI_FROM_FLAG;
+        }
+    }
+    if (o->command == CLI_HELP && o->n_words && (cli_flag(o, OPT_MAN) || cli_given(o, OPT_COMPLETION)))
+        return base_fail(err, SLUICE_ERR_USAGE, NULL, "--man and --completion cover all commands: '%.100s' is too much",
+                         o->words[0]);
+    if (cli_takes(o->command, OPT_MODEL) && (status = need(o, OPT_MODEL, err))) return status;
+    if (o->command == CLI_LOGITS && ((status = need(o, OPT_TOKENS, err)) || (status = need(o, OPT_OUT, err))))
+        return status;
+    if (o->command == CLI_QUANTIZE && (status = need(o, OPT_TYPE, err))) return status;
+    if (o->n_words < cli_command_rows[o->command].words_min) {
+        base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' needs %u arguments, and got %u", cli_command_rows[o->command].name,
+                  cli_command_rows[o->command].words_min, o->n_words);
+        base_hint(err, "usage: sluice %s %s", cli_command_rows[o->command].name, cli_command_rows[o->command].synopsis);
+        return SLUICE_ERR_USAGE;
+    }
+    return SLUICE_OK;
+}
+
+static bool asks_help(int argc, char *const *argv)
+{
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) return true;
+    return false;
+}
+
+enum sluice_status cli_parse(int argc, char *const *argv, char *(*get_env)(const char *name), struct cli_options *out,
+                             struct sluice_error *err)
+{
+    memset(out, 0, sizeof *out);
+    if (argc < 2) return base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "a command is missing");
+    if (!cli_find_command(argv[1], &out->command)) {
+        const char *names[CLI_COMMANDS];
+        for (unsigned i = 0; i < CLI_COMMANDS; i++) names[i] = cli_command_rows[i].name;
+        const char *near = argv[1][0] == '-' ? NULL : cli_nearest(argv[1], names, CLI_COMMANDS);
+        base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "'%.100s' is not a command%s", argv[1],
+                  argv[1][0] == '-' ? "; options come after it" : "");
+        if (near) base_hint(err, "did you mean '%s'?", near);
+        return SLUICE_ERR_USAGE;
+    }
+    if (asks_help(argc, argv)) {
+        out->value[OPT_HELP].integer = 1;
+        out->value[OPT_HELP].source = CLI_FROM_FLAG;
+        return SLUICE_OK;
+    }
+    enum sluice_status status = take_words(argc, argv, out, err);
+    if (!status) status = fill_rest(get_env, out, err);
+    return status ? status : check_rules(out, err);
+}
+
+/* ---- reading the result ---- */
+
+bool cli_given(const struct cli_options *o, enum cli_option id) { return o->value[id].source >= CLI_FROM_ENVIRONMENT; }
+
+const char *cli_text(const struct cli_options *o, enum cli_option id)
+{
+    return o->value[id].source == CLI_FROM_NOWHERE ? NULL : o->value[id].text;
+}
+
+uint64_t cli_integer(const struct cli_options *o, enum cli_option id)
+{
+    return o->value[id].source == CLI_FROM_NOWHERE ? 0 : o->value[id].integer;
+}
+
+double cli_number(const struct cli_options *o, enum cli_option id)
+{
+    return o->value[id].source == CLI_FROM_NOWHERE ? 0 : o->value[id].number;
+}
+
+bool cli_flag(const struct cli_options *o, enum cli_option id) { return cli_integer(o, id) != 0; }

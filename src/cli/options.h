@@ -1,0 +1,162 @@
+/* The option table: one row an option, from which the parser, --help, the man page and the shell completions are made.
+ *
+ * A value comes from the command line, else from its SLUICE_* environment variable (rows with `env`), else from the
+ * row's default. An option that a command has no use for is refused there (a flag is never inert); an environment
+ * variable is simply not looked at by commands that have no use for it. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum cli_command {
+    CLI_RUN,
+    CLI_CHAT,
+    CLI_PLAN,
+    CLI_INSPECT,
+    CLI_TOKENIZE,
+    CLI_LOGITS,
+    CLI_PERPLEXITY,
+    CLI_BENCH,
+    CLI_DOCTOR,
+    CLI_QUANTIZE,
+    CLI_VERSION,
+    CLI_HELP,
+    CLI_COMMANDS,
+};
+
+#define CLI_BIT(command) (1u << (command))
+
+struct cli_command_row {
+    const char *name;
+    const char *synopsis;       /* what follows the name in the usage line */
+    const char *summary;        /* one line */
+    const char *text;           /* a paragraph or two for --help and the man page */
+    unsigned words_min;         /* positional arguments */
+    unsigned words_max;         /* at most CLI_WORDS_MAX */
+    const char *words_complete; /* for the shells: "files" or "commands" or "" */
+};
+
+enum cli_option {
+    OPT_MODEL,
+    OPT_MEMORY,
+    OPT_EXPERTS,
+    OPT_CTX,
+    OPT_KV_TYPE,
+    OPT_THREADS,
+    OPT_CHUNK,
+    OPT_CPU,
+    OPT_IO,
+    OPT_POLICY,
+    OPT_PROMPT,
+    OPT_FILE,
+    OPT_CHAT,
+    OPT_SYSTEM,
+    OPT_MAX_TOKENS,
+    OPT_STOP,
+    OPT_SPECIAL,
+    OPT_BOS,
+    OPT_TOKENS,
+    OPT_OUT,
+    OPT_TEMP,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_MIN_P,
+    OPT_REPEAT_PENALTY,
+    OPT_REPEAT_LAST,
+    OPT_SEED,
+    OPT_GREEDY,
+    OPT_PREFILL,
+    OPT_DECODE,
+    OPT_REPETITIONS,
+    OPT_FULL,
+    OPT_TYPE,
+    OPT_TENSOR_TYPE,
+    OPT_REQUANTIZE,
+    OPT_MAN,
+    OPT_COMPLETION,
+    OPT_JSON,
+    OPT_QUIET,
+    OPT_VERBOSE,
+    OPT_HELP,
+    OPT_COUNT,
+};
+
+enum cli_kind {
+    CLI_FLAG,
+    CLI_TEXT,
+    CLI_PATH,
+    CLI_CHOICE,
+    CLI_INTEGER, /* min..max */
+    CLI_NUMBER,  /* min..max, with decimals */
+    CLI_SEED,    /* any 64-bit number */
+    CLI_COUNTS,  /* integers min..max, separated by commas */
+};
+
+struct cli_option_row {
+    enum cli_option id; /* equal to the row's index */
+    const char *group;  /* heading in --help */
+    const char *name;   /* without the dashes */
+    char letter;        /* or 0; unique within a command */
+    enum cli_kind kind;
+    bool env;               /* SLUICE_NAME may set it */
+    bool repeats;           /* may be given several times */
+    const char *value_name; /* FILE, N, ... */
+    const char *choices;    /* "f16|q8_0|f32" */
+    double min, max;
+    const char *fallback; /* the default as text; NULL: none */
+    unsigned commands;    /* CLI_BIT of those that take it */
+    const char *help;
+};
+
+extern const struct cli_option_row cli_option_rows[OPT_COUNT];
+extern const struct cli_command_row cli_command_rows[CLI_COMMANDS];
+
+#define CLI_REPEATS_MAX 64
+#define CLI_WORDS_MAX 2
+#define CLI_COUNTS_MAX 16
+
+enum cli_source { CLI_FROM_NOWHERE, CLI_FROM_DEFAULT, CLI_FROM_ENVIRONMENT, CLI_FROM_FLAG };
+
+struct cli_value {
+    enum cli_source source;
+    const char *text; /* as given */
+    uint64_t integer; /* CLI_INTEGER, CLI_SEED, CLI_FLAG (0 or 1) */
+    double number;    /* CLI_NUMBER */
+    unsigned n_repeats;
+};
+
+struct cli_options {
+    enum cli_command command;
+    struct cli_value value[OPT_COUNT];
+    const char *stops[CLI_REPEATS_MAX];        /* --stop, in order */
+    const char *tensor_types[CLI_REPEATS_MAX]; /* --tensor-type */
+    uint32_t prefill[CLI_COUNTS_MAX];          /* --prefill */
+    unsigned n_prefill;
+    const char *words[CLI_WORDS_MAX]; /* positional arguments */
+    unsigned n_words;
+};
+
+/* argv[0] is the program, argv[1] the command. get_env: getenv, or a test's. Strings in *out point into argv and the
+ * environment. -h anywhere makes the result valid whatever else is missing. SLUICE_ERR_USAGE says what is wrong, the
+ * hint what was meant. */
+enum sluice_status cli_parse(int argc, char *const *argv, char *(*get_env)(const char *name), struct cli_options *out,
+                             struct sluice_error *err);
+
+bool cli_given(const struct cli_options *o, enum cli_option id);       /* by flag or environment */
+const char *cli_text(const struct cli_options *o, enum cli_option id); /* NULL if there is none */
+uint64_t cli_integer(const struct cli_options *o, enum cli_option id); /* 0 if there is none */
+double cli_number(const struct cli_options *o, enum cli_option id);
+bool cli_flag(const struct cli_options *o, enum cli_option id);
+
+bool cli_takes(enum cli_command command, enum cli_option id);
+bool cli_find_command(const char *name, enum cli_command *out);
+/* "SLUICE_KV_TYPE" of "kv-type"; returns out. */
+const char *cli_env_name(const struct cli_option_row *row, char out[64]);
+/* The most similar of the names, or NULL if none is similar enough to be what was meant. */
+const char *cli_nearest(const char *word, const char *const *names, size_t n);
+
+#endif

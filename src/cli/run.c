@@ -1,0 +1,108 @@
+/* sluice run: one prompt, one text. */
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The prompt's tokens: the text itself, or the text as a message. */
+static enum sluice_status prompt_tokens(const struct cli_options *o, const struct open_model *m, struct report *r,
+                                        const char *text, size_t bytes, int32_t **ids, size_t *n,
+                                        struct sluice_error *err)
+{
+    struct sluice_encode_options how = {.bos = true, .special = cli_flag(o, OPT_SPECIAL)};
+    if (!cli_flag(o, OPT_CHAT)) return open_encode(m, text, bytes, &how, ids, n, err);
+    struct sluice_message messages[2];
+    size_t n_messages = 0;
+    const char *system = cli_text(o, OPT_SYSTEM);
+    if (system) messages[n_messages++] = (struct sluice_message){"system", system};
+    messages[n_messages++] = (struct sluice_message){"user", text};
+    char *rendered;
+    size_t rendered_bytes;
+    enum sluice_status status = sluice_chat_render(m->engine, messages, n_messages, &rendered, &rendered_bytes, err);
+    if (status) return status;
+    report_note(r, "chat format: %s%s", m->info.chat_format ? m->info.chat_format : "plain",
+                m->info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
+    how.special = true;
+    status = open_encode(m, rendered, rendered_bytes, &how, ids, n, err);
+    sluice_free(rendered);
+    return status;
+}
+
+static void say_end(struct report *r, const struct generator *g, enum generate_end end)
+{
+    if (g->text_bytes && g->text[g->text_bytes - 1] != '\n' && isatty(STDOUT_FILENO)) {
+        out_write("\n", 1);
+        out_flush();
+    }
+    if (end == GENERATE_CONTEXT) report_warn(r, "context full (%u tokens)", g->model->info.ctx);
+    if (end == GENERATE_INTERRUPTED) report_note(r, "interrupted");
+}
+
+static int run_prompt(const struct cli_options *o, struct open_model *m, struct report *r, const char *text,
+                      size_t bytes)
+{
+    struct sluice_error err = {0};
+    struct generator g;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    struct sluice_stats before, after;
+    if (prompt_tokens(o, m, r, text, bytes, &ids, &n, &err)) return report_error(&err);
+    if (generate_begin(&g, m, r, o, &err) || (cli_flag(o, OPT_CHAT) && generate_chat_stops(&g, &err))) {
+        free(ids);
+        generate_finish(&g);
+        return report_error(&err);
+    }
+    sluice_stats(m->engine, &before);
+    enum generate_end end = generate_text(&g, ids, n, &err);
+    sluice_stats(m->engine, &after);
+    say_end(r, &g, end);
+    int code = 0;
+    if (end == GENERATE_INTERRUPTED) code = 130;
+    if (end == GENERATE_FAILED) {
+        code = report_error(&err);
+        if (err.status == SLUICE_CONTEXT_FULL) code = 2; /* nothing was written: the prompt is too long */
+    }
+    if (!r->quiet && end != GENERATE_FAILED && end != GENERATE_OUTPUT)
+        report_stats(stderr, &before, &after, g.first_token_ns, m->ledger.budget_bytes);
+    generate_finish(&g);
+    free(ids);
+    return code;
+}
+
+int command_run(const struct cli_options *o)
+{
+    struct sluice_error err = {0};
+    struct report r;
+    struct open_model m;
+    char *text = NULL;
+    size_t bytes = 0;
+    report_init(&r, o);
+    const char *prompt = cli_text(o, OPT_PROMPT);
+    if (prompt) {
+        text = strdup(prompt);
+        bytes = strlen(prompt);
+        if (!text) return 4;
+    } else {
+        if (!cli_text(o, OPT_FILE) && isatty(STDIN_FILENO))
+            report_note(&r, "reading the prompt from the terminal; Ctrl-D ends it");
+        if (input_read(cli_text(o, OPT_FILE), &text, &bytes, &err)) return report_error(&err);
+    }
+    if (cli_flag(o, OPT_CHAT) && strlen(text) != bytes) {
+        free(text);
+        base_fail(&err, SLUICE_ERR_USAGE, NULL, "the message holds a NUL byte");
+        return report_error(&err);
+    }
+    int code;
+    if (open_model(o, OPEN_FULL, 0, &r, &m, &err))
+        code = report_error(&err);
+    else
+        code = run_prompt(o, &m, &r, text, bytes);
+    open_close(&m);
+    free(text);
+    return code;
+}

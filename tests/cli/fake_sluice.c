@@ -1,0 +1,273 @@
+/* A library in place of libsluice, for tests of the program: a model whose text is known beforehand.
+ *
+ * Tokens are bytes; 256 is BOS, 257 the end. The model "file" is a text: its first line holds settings, the rest is
+ * what the model answers to any prompt, byte by byte, and then the end. Settings, separated by spaces: ctx=N, slow (10
+ * ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the answer is repeated).
+ * FAKE_LOG names a file that gets a line for each call: "eval N", "rewind N". */
+#include "sluice.h"
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BOS 256
+#define END 257
+#define N_VOCAB 258
+
+struct sluice_engine {
+    struct sluice_options options;
+    char *path, *text, *answer;
+    uint32_t ctx;
+    bool slow, nobos, forever;
+    atomic_bool cancelled;
+    struct sluice_stats stats;
+};
+
+struct sluice_session {
+    sluice_engine *e;
+    size_t n, said; /* tokens; bytes of the answer that were predicted */
+    struct sluice_sampling sampling;
+};
+
+static void note(const char *what, size_t n)
+{
+    const char *path = getenv("FAKE_LOG");
+    FILE *log = path ? fopen(path, "a") : NULL;
+    if (!log) return;
+    fprintf(log, "%s %zu\n", what, n);
+    fclose(log);
+}
+
+const char *sluice_version(void) { return "0.1.0"; }
+int sluice_exit_code(enum sluice_status status) { return base_exit_code(status); }
+const char *sluice_status_name(enum sluice_status status) { return base_status_name(status); }
+
+void sluice_options_init(struct sluice_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->struct_bytes = sizeof *o;
+}
+
+static bool has(const char *settings, const char *word)
+{
+    const char *end = strchr(settings, '\n'), *at = strstr(settings, word);
+    return at && (!end || at < end);
+}
+
+enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_engine **out, struct sluice_error *err)
+{
+    FILE *file = fopen(o->model_path, "rb");
+    if (!file) return base_fail(err, SLUICE_ERR_IO, "check the path", "%s: cannot open", o->model_path);
+    char *text = calloc(1, 1 << 16);
+    size_t bytes = fread(text, 1, (1 << 16) - 1, file);
+    fclose(file);
+    enum sluice_status status = SLUICE_OK;
+    if (bytes == 0 || has(text, "broken"))
+        status = base_fail(err, SLUICE_ERR_MODEL, "download it again", "%s: is broken", o->model_path);
+    else if (has(text, "huge"))
+        status = base_fail(err, SLUICE_ERR_MEMORY, "use --memory 9G", "the budget is too small");
+    if (status) {
+        free(text);
+        return status;
+    }
+    sluice_engine *e = calloc(1, sizeof *e);
+    e->options = *o;
+    e->path = strdup(o->model_path);
+    e->text = text;
+    e->answer = strchr(text, '\n');
+    e->answer = e->answer ? e->answer + 1 : text + bytes;
+    const char *ctx = strstr(text, "ctx=");
+    e->ctx = o->ctx ? o->ctx : ctx ? (uint32_t)atoi(ctx + 4) : 4096;
+    e->slow = has(text, "slow");
+    e->nobos = has(text, "nobos");
+    e->forever = has(text, "forever");
+    if (o->log) {
+        o->log(o->user, SLUICE_LOG_NOTE, "a note of the library");
+        o->log(o->user, SLUICE_LOG_WARN, "a warning of the library");
+        o->log(o->user, SLUICE_LOG_DEBUG, "a detail of the library");
+    }
+    *out = e;
+    return SLUICE_OK;
+}
+
+void sluice_engine_close(sluice_engine *e)
+{
+    free(e->path);
+    free(e->text);
+    free(e);
+}
+
+void sluice_cancel(sluice_engine *e) { atomic_store(&e->cancelled, true); }
+
+void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
+{
+    *out = (struct sluice_model_info){.architecture = "fake",
+                                      .name = "fake",
+                                      .path = e->path,
+                                      .chat_format = "plain",
+                                      .chat_format_exact = true,
+                                      .n_vocab = N_VOCAB,
+                                      .n_expert = 8,
+                                      .n_expert_used = 2,
+                                      .expert_bytes = 4096,
+                                      .expert_bytes_per_token = 1024,
+                                      .ctx = e->ctx,
+                                      .chunk = 32,
+                                      .threads = e->options.threads ? e->options.threads : 1,
+                                      .cpu = "scalar",
+                                      .io = "sync",
+                                      .policy = "lru",
+                                      .kv_type = "f16"};
+}
+
+void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
+{
+    *out = (struct sluice_ledger){.budget_bytes = 1 << 30,
+                                  .machine_limit_bytes = (uint64_t)2 << 30,
+                                  .machine_limit_why = "available memory",
+                                  .n_rows = 1,
+                                  .slots_bytes = 2048,
+                                  .slots_all_bytes = 4096,
+                                  .slots_floor_bytes = 1024,
+                                  .expected_bytes_per_token = 512};
+    out->rows[0].name = "dense weights";
+    out->rows[0].bytes = 12345;
+}
+
+void sluice_stats(const sluice_engine *e, struct sluice_stats *out) { *out = e->stats; }
+
+enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
+                                 const struct sluice_encode_options *o, int32_t *ids, size_t ids_max, size_t *n,
+                                 struct sluice_error *err)
+{
+    size_t k = 0;
+    if ((o->bos && !e->nobos) || o->force_bos) ids[k++] = BOS;
+    for (size_t i = 0; i < bytes; i++) {
+        if (o->special && bytes - i >= 5 && memcmp(text + i, "<end>", 5) == 0) {
+            ids[k++] = END;
+            i += 4;
+        } else {
+            ids[k++] = (unsigned char)text[i];
+        }
+    }
+    *n = k;
+    return SLUICE_OK;
+}
+
+/* Holds back an unfinished character, as the real one does. state[0]: bytes held; state[1..]: they. */
+size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out)
+{
+    if (id < 0) {
+        size_t n = d->state[0] ? 3 : 0;
+        if (n) memcpy(out, "\xef\xbf\xbd", 3);
+        d->state[0] = 0;
+        return n;
+    }
+    if (id >= 256) return 0;
+    d->state[1 + d->state[0]++] = (unsigned char)id;
+    unsigned char lead = d->state[1];
+    size_t need = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (d->state[0] < need) return 0;
+    memcpy(out, d->state + 1, need);
+    d->state[0] = 0;
+    return need;
+}
+
+bool sluice_ends_generation(const sluice_engine *e, int32_t id) { return id == END; }
+
+enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                      char **out, size_t *bytes, struct sluice_error *err)
+{
+    size_t room = 64;
+    for (size_t i = 0; i < n; i++) room += strlen(messages[i].text) + 32;
+    *out = calloc(1, room);
+    for (size_t i = 0; i < n; i++) {
+        char *at = *out + strlen(*out);
+        snprintf(at, room - (size_t)(at - *out), "%c:%s\n", messages[i].role[0], messages[i].text);
+    }
+    strcat(*out, "a:");
+    *bytes = strlen(*out);
+    return SLUICE_OK;
+}
+
+const char *sluice_chat_stop(const sluice_engine *e) { return "<end>"; }
+void sluice_free(void *p) { free(p); }
+
+enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, struct sluice_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    (*out)->e = e;
+    return SLUICE_OK;
+}
+void sluice_session_close(sluice_session *s) { free(s); }
+size_t sluice_session_tokens(const sluice_session *s) { return s->n; }
+
+enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err)
+{
+    note("rewind", n);
+    if (n > s->n) abort();
+    s->n = n;
+    return SLUICE_OK;
+}
+
+static void spend(sluice_engine *e)
+{
+    struct timespec pause = {0, 10000000};
+    if (e->slow) nanosleep(&pause, NULL);
+}
+
+enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits, sluice_logits_fn *each,
+                               void *user, struct sluice_error *err)
+{
+    sluice_engine *e = s->e;
+    note("eval", n);
+    if (s->n + n > e->ctx) return base_fail(err, SLUICE_CONTEXT_FULL, NULL, "context full (%u tokens)", e->ctx);
+    if (n > 1) s->said = 0;
+    float row[N_VOCAB];
+    for (size_t i = 0; i < n; i++) {
+        struct sluice_progress p = {SLUICE_PHASE_PREFILL, i, n};
+        spend(e);
+        if (atomic_exchange(&e->cancelled, false) || (e->options.progress && !e->options.progress(e->options.user, &p)))
+            return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+        s->n++;
+        for (size_t j = 0; j < N_VOCAB; j++) row[j] = (float)ids[i] + (float)j / 1000;
+        if (each && !each(user, i, row, N_VOCAB)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped");
+    }
+    if (logits) memcpy(logits, row, sizeof row);
+    if (n > 1) {
+        e->stats.tokens_prefill += n;
+        e->stats.prefill_ns += 1000000 * n;
+    } else {
+        e->stats.tokens_decode += n;
+        e->stats.decode_ns += 2000000 * n;
+    }
+    e->stats.hits += 3 * n;
+    e->stats.misses += n;
+    e->stats.read_bytes += 500 * n;
+    e->stats.resident_peak_bytes = 1 << 20;
+    return SLUICE_OK;
+}
+
+void sluice_sampling_init(struct sluice_sampling *p)
+{
+    *p = (struct sluice_sampling){sizeof *p, 0.8f, 0.95f, 0.05f, 1.0f, 40, 64, 0};
+}
+
+enum sluice_status sluice_session_sampling(sluice_session *s, const struct sluice_sampling *p, struct sluice_error *err)
+{
+    s->sampling = *p;
+    return SLUICE_OK;
+}
+
+enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err)
+{
+    unsigned char byte = (unsigned char)s->e->answer[s->said];
+    if (!byte && s->e->forever && s->said) byte = (unsigned char)s->e->answer[s->said = 0];
+    *id = byte ? byte : END;
+    s->said++;
+    return SLUICE_OK;
+}
