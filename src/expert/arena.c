@@ -1,8 +1,33 @@
-#include "expert/cache.h"
+/* Chunks and slots.
+ *
+ * Frames: a frame is `m` of the largest slots long; m is the least with which the frames are few enough. Any full chunk
+ * fills more than half of its frame (a slot that is longer than half fills it alone; else what is left over is shorter
+ * than a slot, so less than half), and only chunks that were cut short by a limit are smaller. So 2 * limit / frame +
+ * one a class are enough to reach the limit; if frames run out nevertheless, a class evicts instead of growing.
+ *
+ * Changing class: if a class has no free slot and the limit is reached, and another class's coldest expert is colder
+ * than its own coldest, the chunk around that expert leaves: its experts are evicted, its memory goes back, and the
+ * asking class grows. Not if a slot of the chunk is busy, if the other class would fall below its floor, or if most of
+ * the chunk's experts are warmer than the own victim (then evicting that one costs less). All of this is O(classes)
+ * and O(slots of one chunk), both small, and O(log n) in the number of experts. */
+#include "expert/arena.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETIRE_MAX 4 /* chunks that one acquire may take from colder classes */
+
+struct geometry {
+    uint64_t limit_bytes, frame_bytes;
+    uint32_t n_frames, n_per_frame;
+};
 
 static uint32_t floor_slots(const struct expert_class *class)
 {
-    return class->n_experts <= class->k_max ? class->n_experts : class->k_max + 1;
+    return class->n_experts > class->k_max ? class->k_max + 1 : class->n_experts;
 }
 
 uint64_t expert_cache_floor_bytes(const struct expert_catalog *catalog)
@@ -23,4 +48,481 @@ uint64_t expert_cache_full_bytes(const struct expert_catalog *catalog)
         bytes += (uint64_t) class->slot_bytes * class->n_experts;
     }
     return bytes;
+}
+
+static struct geometry lay_out(const struct expert_catalog *catalog, uint64_t slots_bytes)
+{
+    struct geometry g = {0};
+    uint32_t n = expert_catalog_n_classes(catalog), largest = 0, smallest = UINT32_MAX;
+    if (n == 0) return g;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t bytes = expert_catalog_class(catalog, i)->slot_bytes;
+        if (bytes > largest) largest = bytes;
+        if (bytes < smallest) smallest = bytes;
+    }
+    uint64_t full = expert_cache_full_bytes(catalog);
+    g.limit_bytes = slots_bytes < full ? slots_bytes : full;
+    uint64_t m = 2 * g.limit_bytes / largest / (ARENA_FRAMES_MAX - n - 1) + 1;
+    g.frame_bytes = m * largest;
+    g.n_frames = (uint32_t)(2 * g.limit_bytes / g.frame_bytes) + n + 1;
+    g.n_per_frame = (uint32_t)(g.frame_bytes / smallest);
+    return g;
+}
+
+size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_bytes)
+{
+    struct geometry g = lay_out(catalog, slots_bytes);
+    return g.n_frames * (sizeof(struct arena_chunk) + g.n_per_frame * sizeof(struct arena_slot)) +
+           expert_catalog_n_experts(catalog) * sizeof(uint32_t) +
+           policy_memory_bytes(expert_catalog_n_experts(catalog), expert_catalog_n_classes(catalog));
+}
+
+/* ---- where a slot is ---- */
+
+static uint32_t chunk_of(const struct arena *a, uint32_t slot) { return slot / a->n_per_frame; }
+
+static uint8_t *frame_memory(const struct arena *a, uint32_t chunk) { return a->base + chunk * a->frame_bytes; }
+
+static size_t chunk_bytes(const struct arena *a, const struct arena_chunk *chunk)
+{
+    return (size_t)chunk->n_slots * a->classes[chunk->class_index].shape->slot_bytes;
+}
+
+struct arena_class *arena_class_of(struct arena *a, uint32_t slot)
+{
+    return &a->classes[a->chunks[chunk_of(a, slot)].class_index];
+}
+
+uint8_t *arena_memory(const struct arena *a, uint32_t slot)
+{
+    uint32_t chunk = chunk_of(a, slot);
+    uint64_t slot_bytes = a->classes[a->chunks[chunk].class_index].shape->slot_bytes;
+    return frame_memory(a, chunk) + slot % a->n_per_frame * slot_bytes;
+}
+
+/* ---- free lists ---- */
+
+static void list_push(struct arena *a, uint32_t slot)
+{
+    struct arena_class *class = arena_class_of(a, slot);
+    struct arena_slot *s = &a->slots[slot];
+    s->prev = ARENA_NONE;
+    s->next = class->free;
+    if (s->next != ARENA_NONE) a->slots[s->next].prev = slot;
+    class->free = slot;
+}
+
+static void list_remove(struct arena *a, uint32_t slot)
+{
+    struct arena_class *class = arena_class_of(a, slot);
+    struct arena_slot *s = &a->slots[slot];
+    if (s->prev == ARENA_NONE) {
+        BASE_ASSERT(class->free == slot, "the first free slot heads its class's list");
+        class->free = s->next;
+    } else {
+        a->slots[s->prev].next = s->next;
+    }
+    if (s->next != ARENA_NONE) a->slots[s->next].prev = s->prev;
+}
+
+/* ---- transitions ---- */
+
+static void hold(struct arena *a, uint32_t slot, int direction)
+{
+    uint64_t bytes = arena_class_of(a, slot)->shape->slot_bytes;
+    a->held_bytes = direction > 0 ? a->held_bytes + bytes : a->held_bytes - bytes;
+    BASE_ASSERT(a->held_bytes <= a->committed_bytes, "E6 bytes held are bytes committed");
+}
+
+void arena_begin(struct arena *a, uint32_t slot, uint32_t key, uint32_t read)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_FREE, "FREE -> READING");
+    BASE_ASSERT(a->slot_of[key] == ARENA_NONE, "E3 at most one slot holds an expert");
+    list_remove(a, slot);
+    *s = (struct arena_slot){.key = key, .owner = read, .state = SLOT_READING};
+    a->slot_of[key] = slot;
+    a->chunks[chunk_of(a, slot)].n_busy++;
+    hold(a, slot, 1);
+}
+
+void arena_arrive(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && !s->disowned, "READING -> READY");
+    BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
+    s->state = SLOT_READY;
+    a->chunks[chunk_of(a, slot)].n_busy--;
+    a->n_resident++;
+    policy_insert(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+}
+
+void arena_fail(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && s->disowned, "READING -> FREE only after the failure was seen");
+    BASE_ASSERT(!s->stuck, "E2 memory that the kernel holds is io's");
+    s->state = SLOT_FREE;
+    a->chunks[chunk_of(a, slot)].n_busy--;
+    hold(a, slot, -1);
+    list_push(a, slot);
+}
+
+void arena_pin(struct arena *a, uint32_t slot, uint32_t item)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READY, "READY -> PINNED; wanted experts are distinct");
+    s->state = SLOT_PINNED;
+    s->owner = item;
+    a->chunks[chunk_of(a, slot)].n_busy++;
+    policy_remove(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key); /* E1 */
+}
+
+void arena_unpin(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_PINNED, "PINNED -> READY");
+    s->state = SLOT_READY;
+    a->chunks[chunk_of(a, slot)].n_busy--;
+    policy_insert(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+}
+
+void arena_evict(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READY, "E1 a pinned slot is never a victim, nor is one that io holds (E2)");
+    BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
+    policy_remove(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+    a->slot_of[s->key] = ARENA_NONE;
+    s->state = SLOT_FREE;
+    a->n_resident--;
+    a->evictions++;
+    hold(a, slot, -1);
+    list_push(a, slot);
+}
+
+void arena_disown(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && !s->disowned, "a read fails once");
+    s->disowned = true;
+    a->slot_of[s->key] = ARENA_NONE;
+}
+
+void arena_stick(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && s->disowned && !s->stuck, "E2 only io's memory gets stuck");
+    s->stuck = true;
+    arena_class_of(a, slot)->n_stuck++;
+}
+
+void arena_release(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && s->stuck, "only stuck memory is released");
+    s->stuck = false;
+    arena_class_of(a, slot)->n_stuck--;
+}
+
+/* ---- chunks ---- */
+
+/* Slots of a class that can hold experts. */
+static uint32_t usable(const struct arena_class *class) { return class->n_slots - class->n_stuck; }
+
+/* Makes the committed chunk's slots FREE ones of its class. Pushed in reverse, so that the first is used first. */
+static void carve(struct arena *a, uint32_t chunk)
+{
+    struct arena_chunk *h = &a->chunks[chunk];
+    io_memory_add(a->config.io, frame_memory(a, chunk), chunk_bytes(a, h));
+    a->classes[h->class_index].n_slots += h->n_slots;
+    for (uint32_t i = h->n_slots; i-- > 0;) {
+        uint32_t slot = chunk * a->n_per_frame + i;
+        a->slots[slot] = (struct arena_slot){.state = SLOT_FREE};
+        list_push(a, slot);
+    }
+}
+
+static void say_refused(struct arena *a, size_t bytes, int error)
+{
+    if (a->refused) return;
+    a->refused = true;
+    base_log(a->config.log, BASE_LOG_WARN,
+             "expert cache: the system refused %zu more bytes (%s); going on with %" PRIu64 " of %" PRIu64 " bytes",
+             bytes, strerror(error), a->committed_bytes, a->limit_bytes);
+}
+
+/* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system. */
+static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
+{
+    struct arena_class *class = &a->classes[class_index];
+    uint64_t room = (a->limit_bytes - a->committed_bytes) / class->shape->slot_bytes;
+    uint32_t missing = usable(class) < class->shape->n_experts ? class->shape->n_experts - usable(class) : 0;
+    uint32_t n = class->fit < n_max ? class->fit : n_max;
+    if (n > missing) n = missing;
+    if (n > room) n = (uint32_t)room;
+    if (n == 0 || a->empty == ARENA_NONE) return false;
+
+    uint32_t chunk = a->empty;
+    struct arena_chunk *h = &a->chunks[chunk];
+    size_t bytes = (size_t)n * class->shape->slot_bytes;
+    int error = a->config.os->commit(a->config.os->user, frame_memory(a, chunk), bytes);
+    if (error < 0) {
+        say_refused(a, bytes, -error);
+        a->limit_bytes = a->committed_bytes;
+        return false;
+    }
+    a->empty = h->next_empty;
+    *h = (struct arena_chunk){.n_slots = n, .class_index = class_index};
+    a->committed_bytes += bytes;
+    BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
+    carve(a, chunk);
+    return true;
+}
+
+/* Evicts a chunk's experts and returns its memory to the system. */
+static bool retire(struct arena *a, uint32_t chunk)
+{
+    struct arena_chunk *h = &a->chunks[chunk];
+    struct arena_class *class = &a->classes[h->class_index];
+    size_t bytes = chunk_bytes(a, h);
+    BASE_ASSERT(h->n_busy == 0, "E1, E2 a chunk with a pinned or reading slot stays");
+    BASE_ASSERT(usable(class) >= class->floor + h->n_slots, "E4 a class never goes below its floor");
+    for (uint32_t i = 0; i < h->n_slots; i++) {
+        uint32_t slot = chunk * a->n_per_frame + i;
+        if (a->slots[slot].state == SLOT_READY) arena_evict(a, slot);
+        list_remove(a, slot);
+    }
+    class->n_slots -= h->n_slots;
+    io_memory_forget(a->config.io, frame_memory(a, chunk), bytes);
+    int error = a->config.os->decommit(a->config.os->user, frame_memory(a, chunk), bytes);
+    if (error < 0) { /* still held, so still counted: the class keeps it */
+        carve(a, chunk);
+        return false;
+    }
+    a->committed_bytes -= bytes;
+    a->recarved++;
+    *h = (struct arena_chunk){.next_empty = a->empty};
+    a->empty = chunk;
+    return true;
+}
+
+/* ---- room for one more expert ---- */
+
+/* At least half of the chunk is free or colder than `key`. */
+static bool mostly_colder(const struct arena *a, uint32_t chunk, uint32_t key)
+{
+    const struct arena_chunk *h = &a->chunks[chunk];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->n_slots; i++) {
+        const struct arena_slot *s = &a->slots[chunk * a->n_per_frame + i];
+        n += s->state == SLOT_FREE || policy_compare(a->policy, s->key, key) < 0;
+    }
+    return 2 * n >= h->n_slots;
+}
+
+/* The chunk that another class should give up for this one, or ARENA_NONE. A class without a victim of its own is busy
+ * with a long want and gets its slots back as they are given; only if it must (it is below its floor) does it take what
+ * is not colder. */
+static uint32_t colder_chunk(const struct arena *a, uint32_t class_index, bool must)
+{
+    uint32_t own = policy_victim(a->policy, class_index), best = POLICY_NONE, best_chunk = ARENA_NONE;
+    if (own == POLICY_NONE && !must) return ARENA_NONE;
+    if (must) own = POLICY_NONE;
+    for (uint32_t i = 0; i < a->n_classes; i++) {
+        uint32_t other = i == class_index ? POLICY_NONE : policy_victim(a->policy, i);
+        if (other == POLICY_NONE) continue;
+        if (own != POLICY_NONE && policy_compare(a->policy, other, own) > 0) continue;
+        if (best != POLICY_NONE && policy_compare(a->policy, other, best) > 0) continue;
+        uint32_t chunk = chunk_of(a, a->slot_of[other]);
+        const struct arena_chunk *h = &a->chunks[chunk];
+        if (h->n_busy || usable(&a->classes[i]) < a->classes[i].floor + h->n_slots) continue;
+        if (own != POLICY_NONE && !mostly_colder(a, chunk, own)) continue;
+        best = other;
+        best_chunk = chunk;
+    }
+    return best_chunk;
+}
+
+/* Grows the class, with memory of colder classes if it must be. */
+static bool make_room(struct arena *a, uint32_t class_index, bool must)
+{
+    if (grow(a, class_index, UINT32_MAX)) return true;
+    if (usable(&a->classes[class_index]) >= a->classes[class_index].shape->n_experts) return false;
+    for (int i = 0; i < RETIRE_MAX; i++) {
+        uint32_t chunk = colder_chunk(a, class_index, must);
+        if (chunk == ARENA_NONE || !retire(a, chunk)) return false;
+        if (grow(a, class_index, UINT32_MAX)) return true;
+    }
+    return false;
+}
+
+uint32_t arena_acquire(struct arena *a, uint32_t class_index)
+{
+    struct arena_class *class = &a->classes[class_index];
+    if (class->free == ARENA_NONE && !make_room(a, class_index, false)) {
+        uint32_t victim = policy_victim(a->policy, class_index);
+        if (victim == POLICY_NONE) return ARENA_NONE;
+        arena_evict(a, a->slot_of[victim]);
+    }
+    return class->free;
+}
+
+bool arena_at_floor(struct arena *a, uint32_t class_index)
+{
+    struct arena_class *class = &a->classes[class_index];
+    while (usable(class) < class->floor)
+        if (!make_room(a, class_index, true)) return false;
+    return true;
+}
+
+/* ---- beginning and end ---- */
+
+static enum sluice_status reserve(struct arena *a, struct sluice_error *err)
+{
+    uint32_t align = expert_catalog_align(a->catalog), page = (uint32_t)os_page_bytes();
+    uint64_t spare = align > page ? align : 0; /* the system aligns to pages alone */
+    uint64_t bytes = a->n_frames * a->frame_bytes + spare;
+    if (bytes <= SIZE_MAX / 2) a->reserved = a->config.os->reserve(a->config.os->user, (size_t)bytes);
+    if (!a->reserved)
+        return base_fail(err, SLUICE_ERR_MEMORY, "lift the limit on address space (ulimit -v)",
+                         "no address space for an expert cache of %" PRIu64 " bytes", bytes);
+    a->reserved_bytes = (size_t)bytes;
+    a->base = a->reserved + (spare ? align - (uintptr_t)a->reserved % align : 0);
+    return SLUICE_OK;
+}
+
+static enum sluice_status commit_floor(struct arena *a, struct sluice_error *err)
+{
+    for (uint32_t i = 0; i < a->n_classes; i++) {
+        struct arena_class *class = &a->classes[i];
+        while (class->n_slots < class->floor)
+            if (!grow(a, i, class->floor - class->n_slots))
+                return base_fail(err, SLUICE_ERR_MEMORY, "free some memory",
+                                 "the system gave the expert cache %" PRIu64 " bytes; at least %" PRIu64 " are needed",
+                                 a->committed_bytes, expert_cache_floor_bytes(a->catalog));
+    }
+    return SLUICE_OK;
+}
+
+enum sluice_status arena_create(const struct expert_cache_config *config, struct arena *a, struct sluice_error *err)
+{
+    const struct expert_catalog *catalog = config->catalog;
+    struct geometry g = lay_out(catalog, config->slots_bytes);
+    uint64_t floor = expert_cache_floor_bytes(catalog);
+    *a = (struct arena){.config = *config, .catalog = catalog, .empty = ARENA_NONE};
+    if (config->slots_bytes < floor)
+        return base_fail(err, SLUICE_ERR_MEMORY, "give the expert cache more memory",
+                         "an expert cache of %" PRIu64 " bytes was asked for; this model needs at least %" PRIu64,
+                         config->slots_bytes, floor);
+    a->limit_bytes = g.limit_bytes;
+    a->frame_bytes = g.frame_bytes;
+    a->n_frames = g.n_frames;
+    a->n_per_frame = g.n_per_frame;
+    a->n_classes = expert_catalog_n_classes(catalog);
+    BASE_ASSERT(a->n_frames <= ARENA_FRAMES_MAX, "frames are few enough to be registered");
+
+    uint32_t n_experts = expert_catalog_n_experts(catalog);
+    enum sluice_status status = policy_create(config->policy, n_experts, a->n_classes, &a->policy, err);
+    if (status) return status;
+    a->chunks = calloc((size_t)a->n_frames + 1, sizeof *a->chunks);
+    a->slots = calloc((size_t)a->n_frames * a->n_per_frame + 1, sizeof *a->slots);
+    a->slot_of = malloc(((size_t)n_experts + 1) * sizeof *a->slot_of);
+    if (!a->chunks || !a->slots || !a->slot_of)
+        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the states of %u experts", n_experts);
+    for (uint32_t i = 0; i < n_experts; i++) a->slot_of[i] = ARENA_NONE;
+    for (uint32_t i = a->n_frames; i-- > 0;) {
+        a->chunks[i].next_empty = a->empty;
+        a->empty = i;
+    }
+    for (uint32_t i = 0; i < a->n_classes; i++) {
+        const struct expert_class *shape = expert_catalog_class(catalog, i);
+        a->classes[i] = (struct arena_class){.shape = shape,
+                                             .fit = (uint32_t)(a->frame_bytes / shape->slot_bytes),
+                                             .floor = floor_slots(shape),
+                                             .free = ARENA_NONE};
+    }
+    if (a->n_classes == 0) return SLUICE_OK; /* a dense model */
+    status = reserve(a, err);
+    return status ? status : commit_floor(a, err);
+}
+
+void arena_destroy(struct arena *a, bool leak)
+{
+    for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++)
+        if (a->chunks[i].n_slots) io_memory_forget(a->config.io, frame_memory(a, i), chunk_bytes(a, &a->chunks[i]));
+    if (a->reserved && !leak) a->config.os->release(a->config.os->user, a->reserved, a->reserved_bytes);
+    free(a->slot_of);
+    free(a->slots);
+    free(a->chunks);
+    policy_destroy(a->policy);
+}
+
+/* ---- proof ---- */
+
+/* What one chunk contributes to its class and to the whole. */
+struct tally {
+    uint64_t committed, held;
+    uint32_t n_resident, n_slots[EXPERT_CLASSES_MAX], n_free[EXPERT_CLASSES_MAX], n_ready[EXPERT_CLASSES_MAX],
+        n_stuck[EXPERT_CLASSES_MAX], n_owned;
+};
+
+static void check_chunk(const struct arena *a, uint32_t chunk, struct tally *t)
+{
+    const struct arena_chunk *h = &a->chunks[chunk];
+    uint32_t class_index = h->class_index, n_busy = 0;
+    const struct arena_class *class = &a->classes[class_index];
+    BASE_ASSERT(h->n_slots <= class->fit, "a chunk fits its frame");
+    t->committed += chunk_bytes(a, h);
+    t->n_slots[class_index] += h->n_slots;
+    for (uint32_t i = 0; i < h->n_slots; i++) {
+        uint32_t slot = chunk * a->n_per_frame + i;
+        const struct arena_slot *s = &a->slots[slot];
+        n_busy += s->state == SLOT_READING || s->state == SLOT_PINNED;
+        t->n_ready[class_index] += s->state == SLOT_READY;
+        t->n_free[class_index] += s->state == SLOT_FREE;
+        t->n_stuck[class_index] += s->state == SLOT_READING && s->stuck;
+        t->n_resident += s->state == SLOT_READY || s->state == SLOT_PINNED;
+        if (s->state == SLOT_FREE) continue;
+        t->held += class->shape->slot_bytes;
+        if (s->state == SLOT_READING && s->disowned) continue;
+        t->n_owned++;
+        BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
+        uint32_t layer, expert;
+        expert_catalog_unkey(a->catalog, s->key, &layer, &expert);
+        BASE_ASSERT(expert_catalog_class_of(a->catalog, layer) == class_index, "an expert is in a slot of its size");
+    }
+    BASE_ASSERT(n_busy == h->n_busy, "a chunk knows its busy slots");
+}
+
+void arena_check(const struct arena *a)
+{
+    struct tally t = {0};
+    uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
+    for (uint32_t i = 0; i < a->n_frames; i++) {
+        if (a->chunks[i].n_slots == 0) continue;
+        n_used++;
+        check_chunk(a, i, &t);
+    }
+    for (uint32_t i = a->empty; i != ARENA_NONE; i = a->chunks[i].next_empty) n_empty++;
+    for (uint32_t i = 0; i < expert_catalog_n_experts(a->catalog); i++) n_mapped += a->slot_of[i] != ARENA_NONE;
+    BASE_ASSERT(n_used + n_empty == a->n_frames, "a frame holds a chunk or is in the list of empty ones");
+    BASE_ASSERT(n_mapped == t.n_owned, "E3 at most one slot holds an expert");
+    BASE_ASSERT(t.committed == a->committed_bytes && t.committed <= a->limit_bytes,
+                "E6 bytes accounted are bytes committed, and under the limit");
+    BASE_ASSERT(t.held == a->held_bytes && t.held <= t.committed, "E6 bytes held are the sum of the slots' sizes");
+    BASE_ASSERT(t.n_resident == a->n_resident, "residents are counted");
+    for (uint32_t i = 0; i < a->n_classes; i++) {
+        const struct arena_class *class = &a->classes[i];
+        uint32_t n_listed = 0, victim = policy_victim(a->policy, i);
+        for (uint32_t s = class->free; s != ARENA_NONE; s = a->slots[s].next, n_listed++)
+            BASE_ASSERT(a->slots[s].state == SLOT_FREE && a->chunks[chunk_of(a, s)].class_index == i,
+                        "a free list holds the free slots of its class");
+        BASE_ASSERT(n_listed == t.n_free[i], "free lists hold all free slots");
+        BASE_ASSERT(t.n_slots[i] == class->n_slots && t.n_stuck[i] == class->n_stuck, "a class knows its slots");
+        BASE_ASSERT(class->n_slots >= class->floor, "E4 a class never goes below its floor");
+        BASE_ASSERT((victim == POLICY_NONE) == (t.n_ready[i] == 0), "all READY slots are in the policy's set");
+        BASE_ASSERT(victim == POLICY_NONE || a->slots[a->slot_of[victim]].state == SLOT_READY,
+                    "E1 a pinned slot is never a victim");
+    }
 }

@@ -1,0 +1,93 @@
+/* The slots' memory: one reservation, cut into frames; a frame holds one chunk of slots of one class, or nothing. For
+ * the cache alone (cache.c).
+ *
+ * A chunk commits exactly its slots, which are whole pages, so committed bytes are the sum of slots' real sizes (E6)
+ * and any limit from the floor on can be used to within one slot. A frame is as long as a few of the largest slots;
+ * what a chunk does not fill of it is address space and costs nothing. */
+#ifndef EXPERT_ARENA_H
+#define EXPERT_ARENA_H
+
+#include "expert/cache.h"
+
+#define ARENA_NONE UINT32_MAX
+#define ARENA_FRAMES_MAX 8192u /* what io_uring can register is more */
+
+enum slot_state {
+    SLOT_FREE,    /* in its class's free list */
+    SLOT_READING, /* its memory is io's (E2) */
+    SLOT_READY,   /* holds an expert; in the policy's set */
+    SLOT_PINNED,  /* holds an expert that the running want has not given back */
+};
+
+struct arena_slot {
+    uint32_t key;        /* of the expert; in state FREE nothing */
+    uint32_t owner;      /* READING: the read; PINNED: the item of the want */
+    uint32_t prev, next; /* FREE: neighbours in the list */
+    uint8_t state;
+    bool disowned; /* READING: the read has failed; the key may be read again elsewhere */
+    bool stuck;    /* READING, disowned: the kernel does not give the memory back */
+};
+
+struct arena_chunk {
+    uint32_t n_slots;     /* 0: the frame is empty */
+    uint32_t class_index; /* of a chunk */
+    uint32_t n_busy;      /* slots READING or PINNED */
+    uint32_t next_empty;  /* of an empty frame */
+};
+
+struct arena_class {
+    const struct expert_class *shape;
+    uint32_t fit;     /* slots in a frame */
+    uint32_t floor;   /* slots that it never goes below */
+    uint32_t n_slots; /* carved */
+    uint32_t n_stuck; /* of them */
+    uint32_t free;    /* first of the list */
+};
+
+struct arena {
+    struct expert_cache_config config;
+    const struct expert_catalog *catalog;
+    struct policy *policy;
+    uint8_t *reserved, *base; /* base: the first aligned byte of the reservation */
+    size_t reserved_bytes;
+    uint64_t limit_bytes, committed_bytes, held_bytes; /* held: of slots that are not FREE */
+    uint64_t frame_bytes;
+    uint32_t n_frames, n_classes;
+    uint32_t n_per_frame; /* slot indices a frame; the class of the smallest slots uses them all */
+    uint32_t empty;       /* first empty frame */
+    uint32_t n_resident;  /* slots READY or PINNED */
+    uint64_t evictions, recarved;
+    bool refused; /* the system refused memory; said */
+    struct arena_class classes[EXPERT_CLASSES_MAX];
+    struct arena_chunk *chunks; /* [n_frames] */
+    struct arena_slot *slots;   /* [n_frames][n_per_frame] */
+    uint32_t *slot_of;          /* [n_experts]: the slot of a key, or ARENA_NONE */
+};
+
+enum sluice_status arena_create(const struct expert_cache_config *config, struct arena *a, struct sluice_error *err);
+/* leak: the kernel still writes to some slot; the reservation stays. */
+void arena_destroy(struct arena *a, bool leak);
+size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_bytes);
+
+uint8_t *arena_memory(const struct arena *a, uint32_t slot);
+struct arena_class *arena_class_of(struct arena *a, uint32_t slot);
+/* A FREE slot of the class: from the free list, by growing, from a colder class, or by eviction; or ARENA_NONE. */
+uint32_t arena_acquire(struct arena *a, uint32_t class_index);
+/* After reads got stuck: brings the class back to its floor if memory allows. */
+bool arena_at_floor(struct arena *a, uint32_t class_index);
+
+/* The transitions, one function each. */
+void arena_begin(struct arena *a, uint32_t slot, uint32_t key, uint32_t read); /* FREE -> READING */
+void arena_arrive(struct arena *a, uint32_t slot);                             /* READING -> READY */
+void arena_fail(struct arena *a, uint32_t slot);                               /* READING, disowned -> FREE */
+void arena_pin(struct arena *a, uint32_t slot, uint32_t item);                 /* READY -> PINNED */
+void arena_unpin(struct arena *a, uint32_t slot);                              /* PINNED -> READY */
+void arena_evict(struct arena *a, uint32_t slot);                              /* READY -> FREE */
+/* Marks of a READING slot. */
+void arena_disown(struct arena *a, uint32_t slot);
+void arena_stick(struct arena *a, uint32_t slot);
+void arena_release(struct arena *a, uint32_t slot);
+
+void arena_check(const struct arena *a);
+
+#endif
