@@ -46,7 +46,7 @@ struct gguf_value {
     enum gguf_value_type type;
     enum gguf_value_type item_type; /* of an array; else equal to type */
     uint64_t n;                     /* items of an array; 1 otherwise */
-    const void *data;               /* raw little-endian items, unaligned; strings: see gguf_item_str */
+    const void *data;               /* raw little-endian items, unaligned; strings: each behind a u64 length */
     const void *index_;             /* arrays of strings: private table of offsets */
 };
 

@@ -65,15 +65,6 @@ enum sluice_status gguf_alignment_check(const char *shown, uint64_t alignment, s
     return SLUICE_OK;
 }
 
-/* Downloads in pieces ("model.gguf.part1of3", "model.gguf-split-a") are to be joined before use. */
-static bool is_raw_piece(const char *path)
-{
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    return strcasestr(base, ".gguf.part") || strcasestr(base, ".gguf-part") || strcasestr(base, ".gguf-split-") ||
-           strcasestr(base, ".gguf.split-");
-}
-
 /* One tensor's place; its offset is still relative to the data section. */
 static enum sluice_status place(struct gguf_file *f, struct gguf_tensor *t, const struct gguf_tensor **cut,
                                 struct sluice_error *err)
@@ -168,8 +159,9 @@ enum sluice_status gguf_file_layout(struct gguf_file *f, struct gguf_source *s, 
     }
     if (cut)
         return base_fail(err, SLUICE_ERR_MODEL,
-                         is_raw_piece(f->path) ? "this is a raw piece of a file: join all pieces with cat, in order"
-                                               : HINT_TRUNCATED,
+                         gguf_is_raw_piece(f->path)
+                             ? "this is a raw piece of a file: join all pieces with cat, in order"
+                             : HINT_TRUNCATED,
                          "%s: needs %" PRIu64 " bytes and has %" PRIu64 ": tensor '%s' ends at byte %" PRIu64, f->shown,
                          end, f->bytes, cut->name, cut->offset + cut->bytes);
     status = check_overlap(f, err);

@@ -59,6 +59,10 @@ size_t gguf_value_type_bytes(enum gguf_value_type type);
 /* The first bytes of the file: OK if they open a GGUF that this room reads, else says what the file is. */
 enum sluice_status gguf_sniff(struct gguf_source *s, uint32_t *version, struct sluice_error *err);
 
+/* By its name a piece of one file ("model.gguf.part1of3", "model.gguf-split-a"), to be joined with others before use.
+ */
+bool gguf_is_raw_piece(const char *path);
+
 /* Parses everything from the source (which stays open). *out is complete except for the tensors' `shard`; on failure
  * nothing is left. */
 enum sluice_status gguf_file_read(struct gguf_source *s, const char *path, struct gguf_file **out,

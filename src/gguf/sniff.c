@@ -46,6 +46,14 @@ static const struct signature signatures[] = {
     {"FUGG", 4, "a GGUF file with its bytes swapped", HINT_DOWNLOAD},
 };
 
+bool gguf_is_raw_piece(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    return strcasestr(base, ".gguf.part") || strcasestr(base, ".gguf-part") || strcasestr(base, ".gguf-split-") ||
+           strcasestr(base, ".gguf.split-");
+}
+
 static bool all_zero(const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -81,6 +89,9 @@ static enum sluice_status fail_not_gguf(const struct gguf_source *s, const uint8
     if (!what && all_zero(p, n)) what = "empty space (zero bytes): a download that never began", hint = HINT_DOWNLOAD;
     if (what) return base_fail(err, SLUICE_ERR_MODEL, hint, "%s: is not a GGUF file: it is %s", s->shown, what);
 
+    if (gguf_is_raw_piece(s->shown))
+        return base_fail(err, SLUICE_ERR_MODEL, "join all pieces with cat, in order, and open the result",
+                         "%s: is not a GGUF file by itself: it is a raw piece of one", s->shown);
     char start[GGUF_SHOWN_BYTES];
     gguf_shown_name(start, p, n < 8 ? n : 8);
     return base_fail(err, SLUICE_ERR_MODEL, "name the model's .gguf file",

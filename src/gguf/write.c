@@ -306,7 +306,8 @@ static enum sluice_status check_item_type(struct gguf_writer *w, const struct gg
 {
     char shown[GGUF_SHOWN_BYTES];
     gguf_shown_name(shown, v->key.at, v->key.bytes);
-    bool ok = v->item_type != GGUF_ARRAY && (unsigned)v->item_type <= GGUF_F64 &&
+    bool is_indexed = v->item_type != GGUF_STRING || v->n <= 1 || v->index_;
+    bool ok = is_indexed && v->item_type != GGUF_ARRAY && (unsigned)v->item_type <= GGUF_F64 &&
               (v->type == GGUF_ARRAY || (v->type == v->item_type && v->n == 1));
     if (!ok)
         return base_fail(&w->failed, SLUICE_ERR_USAGE, NULL,

@@ -1,6 +1,11 @@
 /* Writes GGUF v3 files: metadata first, then the tensor directory, then data streamed tensor by tensor, so that a file
- * of any size needs memory for its directory only. Writes to PATH.part and renames on success; a failure leaves nothing
- * behind. */
+ * of any size needs memory for its directory only. Writes to PATH.part, which it locks, and renames on success; a
+ * failure leaves nothing behind.
+ *
+ * The first failure sticks: every later call returns it and does nothing, and the calls that take an error report it.
+ * So a caller may ignore the statuses of steps 1 and 2. Errors: SLUICE_ERR_USAGE for a wrong call (wrong order, a name
+ * twice, too few bytes), SLUICE_ERR_MODEL for a shape or alignment that no reader would accept, SLUICE_ERR_IO,
+ * SLUICE_ERR_MEMORY. The key general.alignment is obeyed when it is written. Strings are copied. */
 #ifndef GGUF_WRITE_H
 #define GGUF_WRITE_H
 
@@ -17,7 +22,7 @@ enum sluice_status gguf_write_str(struct gguf_writer *w, const char *key, const 
 enum sluice_status gguf_write_strs(struct gguf_writer *w, const char *key, const struct gguf_str *v, uint64_t n);
 enum sluice_status gguf_write_array(struct gguf_writer *w, const char *key, enum gguf_value_type item, const void *data,
                                     uint64_t n);
-enum sluice_status gguf_write_value(struct gguf_writer *w, const struct gguf_value *v); /* a copy from another file */
+enum sluice_status gguf_write_value(struct gguf_writer *w, const struct gguf_value *v); /* a copy from a reader */
 /* 2. directory, in the order in which data will be written */
 enum sluice_status gguf_write_tensor(struct gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                                      const uint64_t *dims);

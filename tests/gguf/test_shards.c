@@ -216,6 +216,11 @@ static void raw_pieces(void **state)
     error_says(&x->err, SLUICE_ERR_MODEL, "needs 288 bytes and has 248", "join all pieces", NULL);
     open_fails(x, "m.gguf");
     error_says(&x->err, SLUICE_ERR_MODEL, "needs 288 bytes and has 248", "download is incomplete", NULL);
+    file_raw(&f, "the rest of the file", 20);
+    file_save(&f, folder_path(x->folder, "m.gguf-split-b"));
+    file_free(&f);
+    open_fails(x, "m.gguf-split-b");
+    error_says(&x->err, SLUICE_ERR_MODEL, "m.gguf-split-b", "a raw piece", "cat", NULL);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
