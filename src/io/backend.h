@@ -39,6 +39,8 @@ struct io_piece {
     size_t done;         /* bytes that arrived from base on */
     size_t at;           /* where the present attempt begins; below done only to keep the alignment */
     unsigned retries;
+    bool begun;      /* the driver would not give it back: a read has begun */
+    uint64_t serial; /* grows with each time a piece is handed over */
     uint64_t started_ns, not_before_ns;
 };
 

@@ -298,6 +298,8 @@ static void piece_hand(struct io *io, struct io_piece *p)
     p->bytes = p->length - p->at;
     p->offset = r->offset + p->base + p->at;
     p->started_ns = now;
+    p->serial = ++io->serial;
+    p->begun = false;
     busy_begin(io, now);
     p->state = PIECE_HANDED;
     io->n_handed++;
@@ -312,20 +314,34 @@ static void piece_hand(struct io *io, struct io_piece *p)
     piece_returned(io, p);
 }
 
+/* The piece to give up for a read of higher priority: of the lowest one, the latest that was handed over, so that what
+ * is put back keeps its order. NULL: none that a read has not begun for, as far as is known here. */
+static struct io_piece *find_victim(struct io *io, unsigned priority)
+{
+    for (unsigned low = IO_PRIORITIES - 1; low > priority; low--) {
+        struct io_piece *victim = NULL;
+        for (unsigned i = 0; i < io->driver->places && io->handed_by[low] > 0; i++) {
+            struct io_piece *p = &io->pieces[i];
+            if (p->priority != low || p->begun || !can_put_back(p)) continue;
+            if (!victim || p->serial > victim->serial) victim = p;
+        }
+        if (victim) return victim;
+    }
+    return NULL;
+}
+
 /* Makes a place for a request of priority `priority`. False: all are taken by reads that go first. */
 static bool take_place(struct io *io, enum io_priority priority)
 {
-    if (io->idle) return true;
-    for (unsigned low = IO_PRIORITIES - 1; io->driver->recall && low > (unsigned)priority; low--) {
-        if (io->handed_by[low] == 0) continue;
-        for (unsigned i = 0; i < io->driver->places; i++) {
-            struct io_piece *p = &io->pieces[i];
-            if (p->priority != low || !can_put_back(p) || !piece_recall(io, p)) continue;
+    while (!io->idle) {
+        struct io_piece *p = io->driver->recall ? find_victim(io, priority) : NULL;
+        if (!p) return false;
+        if (piece_recall(io, p))
             put_back(io, p);
-            return true;
-        }
+        else
+            p->begun = true;
     }
-    return false;
+    return true;
 }
 
 static void request_start_next(struct io *io, struct io_request *r)

@@ -48,6 +48,7 @@ struct io {
     struct io_piece *idle;
     unsigned n_handed, n_paused, n_stuck;
     unsigned handed_by[IO_PRIORITIES];
+    uint64_t serial;   /* of the last piece handed over */
     uint64_t check_ns; /* no piece is late before this */
     bool unflushed;    /* the driver could not pass everything on */
 

@@ -1,0 +1,388 @@
+#include "fault_os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLICE_NS ((uint64_t)2000000)
+
+static bool is_direct(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_DIRECT);
+}
+
+/* Counts one read and finds the rule that it falls under. False: none. */
+static bool begin_read(struct fault_os *f, int fd, const void *dst, size_t bytes, uint64_t offset,
+                       struct fault_rule *out)
+{
+    bool found = false;
+    bool direct = is_direct(fd);
+    os_mutex_lock(f->mutex);
+    if (f->n_reads < FAULT_READS_MAX)
+        f->reads[f->n_reads] = (struct fault_read){.offset = offset, .bytes = bytes, .dst = dst};
+    f->n_reads++;
+    for (unsigned i = 0; i < f->n_rules; i++) {
+        struct fault_rule *rule = &f->rules[i];
+        if (rule->direct_only && !direct) continue;
+        unsigned nth = rule->nth ? rule->nth : 1, count = rule->count ? rule->count : 1;
+        rule->seen_++;
+        if (rule->seen_ < nth || rule->seen_ - nth >= count || found) continue;
+        *out = *rule;
+        found = true;
+    }
+    os_mutex_unlock(f->mutex);
+    if (found && out->kind == FAULT_CUT && truncate(out->path, (off_t)out->bytes)) found = false;
+    return found;
+}
+
+static int fault_open_read(void *user, const char *path, bool direct)
+{
+    struct fault_os *f = user;
+    if (f->open_error) return -f->open_error;
+    if (direct && f->open_direct_error) return -f->open_direct_error;
+    int fd = f->real->open_read(f->real->user, path, direct);
+    if (fd >= 0) {
+        os_mutex_lock(f->mutex);
+        f->n_open++;
+        os_mutex_unlock(f->mutex);
+    }
+    return fd;
+}
+
+static int fault_close(void *user, int fd)
+{
+    struct fault_os *f = user;
+    os_mutex_lock(f->mutex);
+    f->n_open--;
+    os_mutex_unlock(f->mutex);
+    return f->real->close(f->real->user, fd);
+}
+
+static ssize_t fault_pread(void *user, int fd, void *buf, size_t bytes, uint64_t offset)
+{
+    struct fault_os *f = user;
+    struct fault_rule rule = {0};
+    if (begin_read(f, fd, buf, bytes, offset, &rule)) {
+        if (rule.kind == FAULT_ERROR) return -rule.error;
+        if (rule.kind == FAULT_SHORT && rule.bytes < bytes) {
+            /* A direct read must ask for whole blocks; only the answer is short. */
+            ssize_t n = f->real->pread(f->real->user, fd, buf, bytes, offset);
+            return n > (ssize_t)rule.bytes ? (ssize_t)rule.bytes : n;
+        }
+        if (rule.kind == FAULT_HANG) {
+            os_mutex_lock(f->mutex);
+            f->n_hung++;
+            os_cond_broadcast(f->changed);
+            while (!f->released) os_cond_wait(f->changed, f->mutex);
+            f->n_hung--;
+            os_cond_broadcast(f->changed);
+            os_mutex_unlock(f->mutex);
+        }
+    }
+    return f->real->pread(f->real->user, fd, buf, bytes, offset);
+}
+
+static int fault_file_info(void *user, int fd, struct os_file_info *info)
+{
+    struct fault_os *f = user;
+    if (f->info_error) return -f->info_error;
+    int rc = f->real->file_info(f->real->user, fd, info);
+    if (rc == 0 && f->direct_align) info->direct_align = f->direct_align;
+    return rc;
+}
+
+static int fault_drop_cached(void *user, int fd, uint64_t offset, uint64_t bytes)
+{
+    struct fault_os *f = user;
+    os_mutex_lock(f->mutex);
+    f->n_dropped++;
+    os_mutex_unlock(f->mutex);
+    return f->real->drop_cached(f->real->user, fd, offset, bytes);
+}
+
+static void *fault_reserve(void *user, size_t bytes)
+{
+    struct fault_os *f = user;
+    return f->reserve_error ? NULL : f->real->reserve(f->real->user, bytes);
+}
+
+static int fault_commit(void *user, void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    os_mutex_lock(f->mutex);
+    bool fails = f->commit_error && f->n_commits >= f->commits_good;
+    f->n_commits++;
+    os_mutex_unlock(f->mutex);
+    return fails ? -f->commit_error : f->real->commit(f->real->user, at, bytes);
+}
+
+static int fault_decommit(void *user, void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    os_mutex_lock(f->mutex);
+    f->n_decommits++;
+    os_mutex_unlock(f->mutex);
+    return f->real->decommit(f->real->user, at, bytes);
+}
+
+static int fault_release_memory(void *user, void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    return f->real->release(f->real->user, at, bytes);
+}
+
+static int fault_lock(void *user, const void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    return f->lock_error ? -f->lock_error : f->real->lock(f->real->user, at, bytes);
+}
+
+static int fault_unlock(void *user, const void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    return f->real->unlock(f->real->user, at, bytes);
+}
+
+static uint64_t fault_now_ns(void *user)
+{
+    struct fault_os *f = user;
+    return f->real->now_ns(f->real->user);
+}
+
+/* ---- io_uring ---- */
+
+static int fault_uring_open(void *user, unsigned entries, struct os_uring **ring)
+{
+    struct fault_os *f = user;
+    return f->uring_open_error ? -f->uring_open_error : f->real->uring_open(f->real->user, entries, ring);
+}
+
+static void fault_uring_close(void *user, struct os_uring *ring)
+{
+    struct fault_os *f = user;
+    f->real->uring_close(f->real->user, ring);
+}
+
+static int fault_uring_files(void *user, struct os_uring *ring, const int *fds, unsigned n)
+{
+    struct fault_os *f = user;
+    for (unsigned i = 0; i < n && i < 1024; i++) f->fds[i] = fds[i];
+    if (f->uring_files_error) return -f->uring_files_error;
+    int rc = f->real->uring_files(f->real->user, ring, fds, n);
+    f->files_registered = rc == 0;
+    return rc;
+}
+
+static int fault_uring_buffers(void *user, struct os_uring *ring, unsigned n_max)
+{
+    struct fault_os *f = user;
+    return f->uring_buffers_error ? -f->uring_buffers_error : f->real->uring_buffers(f->real->user, ring, n_max);
+}
+
+static int fault_uring_buffer_set(void *user, struct os_uring *ring, unsigned index, void *at, size_t bytes)
+{
+    struct fault_os *f = user;
+    if (at) f->n_buffers_set++;
+    if (f->uring_buffer_set_error && at) return -f->uring_buffer_set_error;
+    return f->real->uring_buffer_set(f->real->user, ring, index, at, bytes);
+}
+
+static int fault_uring_read(void *user, struct os_uring *ring, unsigned file, void *buf, size_t bytes, uint64_t offset,
+                            int buffer, uint64_t tag)
+{
+    struct fault_os *f = user;
+    struct fault_rule rule = {0};
+    if (buffer >= 0) f->n_registered_reads++;
+    int fd = f->files_registered ? f->fds[file] : (int)file;
+    if (begin_read(f, fd, buf, bytes, offset, &rule)) {
+        struct fault_held h = {ring, file, buf, bytes, offset, buffer, tag, 0};
+        if (rule.kind == FAULT_ERROR) {
+            if (f->n_ready == FAULT_HELD_MAX) return -EAGAIN;
+            h.result = -rule.error;
+            f->ready[f->n_ready++] = h;
+            return 0;
+        }
+        if (rule.kind == FAULT_HANG) {
+            os_mutex_lock(f->mutex);
+            bool room = f->n_held < FAULT_HELD_MAX;
+            if (room) f->held[f->n_held++] = h;
+            os_cond_broadcast(f->changed);
+            os_mutex_unlock(f->mutex);
+            return room ? 0 : -EAGAIN;
+        }
+        if (rule.kind == FAULT_SHORT && rule.bytes < bytes) {
+            if (f->n_ready == FAULT_HELD_MAX) return -EAGAIN;
+            ssize_t n = f->real->pread(f->real->user, fd, buf, bytes, offset);
+            h.result = (int32_t)(n > (ssize_t)rule.bytes ? (ssize_t)rule.bytes : n);
+            f->ready[f->n_ready++] = h;
+            return 0;
+        }
+    }
+    return f->real->uring_read(f->real->user, ring, file, buf, bytes, offset, buffer, tag);
+}
+
+static int fault_uring_submit(void *user, struct os_uring *ring)
+{
+    struct fault_os *f = user;
+    if (f->uring_submit_errors > 0) {
+        f->uring_submit_errors--;
+        return -f->uring_submit_error;
+    }
+    return f->real->uring_submit(f->real->user, ring);
+}
+
+/* Held reads that were released go to the real ring. */
+static void pass_on_held(struct fault_os *f, struct os_uring *ring)
+{
+    os_mutex_lock(f->mutex);
+    unsigned kept = 0, passed = 0;
+    for (unsigned i = 0; i < f->n_held; i++) {
+        struct fault_held h = f->held[i];
+        bool gone = f->released && h.ring == ring &&
+                    f->real->uring_read(f->real->user, ring, h.file, h.buf, h.bytes, h.offset, h.buffer, h.tag) == 0;
+        if (gone)
+            passed++;
+        else
+            f->held[kept++] = h;
+    }
+    f->n_held = kept;
+    os_mutex_unlock(f->mutex);
+    if (passed) f->real->uring_submit(f->real->user, ring);
+}
+
+static unsigned take_ready(struct fault_os *f, struct os_uring *ring, struct os_uring_done *done, unsigned max)
+{
+    unsigned n = 0, kept = 0;
+    for (unsigned i = 0; i < f->n_ready; i++) {
+        struct fault_held h = f->ready[i];
+        if (n < max && h.ring == ring)
+            done[n++] = (struct os_uring_done){.tag = h.tag, .result = h.result};
+        else
+            f->ready[kept++] = h;
+    }
+    f->n_ready = kept;
+    return n;
+}
+
+static int fault_uring_reap(void *user, struct os_uring *ring, struct os_uring_done *done, unsigned max,
+                            uint64_t wait_ns)
+{
+    struct fault_os *f = user;
+    uint64_t until = fault_now_ns(f) + wait_ns;
+    if (until < wait_ns) until = UINT64_MAX;
+    for (;;) {
+        unsigned n = take_ready(f, ring, done, max);
+        if (n > 0) return (int)n;
+        pass_on_held(f, ring);
+        uint64_t now = fault_now_ns(f);
+        uint64_t left = until > now ? until - now : 0;
+        int rc = f->real->uring_reap(f->real->user, ring, done, max, left < SLICE_NS ? left : SLICE_NS);
+        if (rc != 0 || left == 0) return rc;
+    }
+}
+
+/* ---- the table ---- */
+
+void fault_os_init(struct fault_os *f)
+{
+    memset(f, 0, sizeof *f);
+    f->real = os_system();
+    if (os_mutex_create(&f->mutex) || os_cond_create(&f->changed)) _exit(1);
+    f->calls = (struct os_calls){
+        .user = f,
+        .open_read = fault_open_read,
+        .close = fault_close,
+        .pread = fault_pread,
+        .file_info = fault_file_info,
+        .drop_cached = fault_drop_cached,
+        .reserve = fault_reserve,
+        .commit = fault_commit,
+        .decommit = fault_decommit,
+        .release = fault_release_memory,
+        .lock = fault_lock,
+        .unlock = fault_unlock,
+        .now_ns = fault_now_ns,
+        .uring_open = fault_uring_open,
+        .uring_close = fault_uring_close,
+        .uring_files = fault_uring_files,
+        .uring_buffers = fault_uring_buffers,
+        .uring_buffer_set = fault_uring_buffer_set,
+        .uring_read = fault_uring_read,
+        .uring_submit = fault_uring_submit,
+        .uring_reap = fault_uring_reap,
+    };
+}
+
+void fault_os_destroy(struct fault_os *f)
+{
+    fault_release(f);
+    os_mutex_lock(f->mutex);
+    while (f->n_hung > 0) os_cond_wait(f->changed, f->mutex);
+    os_mutex_unlock(f->mutex);
+    os_cond_destroy(f->changed);
+    os_mutex_destroy(f->mutex);
+}
+
+void fault_add(struct fault_os *f, struct fault_rule rule)
+{
+    os_mutex_lock(f->mutex);
+    rule.seen_ = 0;
+    if (f->n_rules < FAULT_RULES_MAX) f->rules[f->n_rules++] = rule;
+    os_mutex_unlock(f->mutex);
+}
+
+void fault_clear(struct fault_os *f)
+{
+    os_mutex_lock(f->mutex);
+    f->n_rules = 0;
+    os_mutex_unlock(f->mutex);
+}
+
+void fault_release(struct fault_os *f)
+{
+    os_mutex_lock(f->mutex);
+    f->released = true;
+    os_cond_broadcast(f->changed);
+    os_mutex_unlock(f->mutex);
+}
+
+void fault_hang_again(struct fault_os *f)
+{
+    os_mutex_lock(f->mutex);
+    f->released = false;
+    os_mutex_unlock(f->mutex);
+}
+
+unsigned fault_hung(struct fault_os *f)
+{
+    os_mutex_lock(f->mutex);
+    unsigned n = f->n_hung + f->n_held;
+    os_mutex_unlock(f->mutex);
+    return n;
+}
+
+unsigned fault_reads(struct fault_os *f)
+{
+    os_mutex_lock(f->mutex);
+    unsigned n = f->n_reads;
+    os_mutex_unlock(f->mutex);
+    return n;
+}
+
+void fault_wait_hung(struct fault_os *f, unsigned n)
+{
+    os_mutex_lock(f->mutex);
+    while (f->n_hung + f->n_held < n) os_cond_wait(f->changed, f->mutex);
+    os_mutex_unlock(f->mutex);
+}
+
+bool fault_uring_works(void)
+{
+    const struct os_calls *os = os_system();
+    struct os_uring *ring;
+    if (os->uring_open(os->user, 4, &ring) < 0) return false;
+    os->uring_close(os->user, ring);
+    return true;
+}
