@@ -58,10 +58,12 @@ static enum sluice_status check_first(const struct gguf_file *f, uint32_t no, ui
         base_fail(err, status, "open the model through its first shard",
                   "%s: is shard %" PRIu32 " of %" PRIu32 "; a split model is opened through shard 1", f->shown, no + 1,
                   count);
-        if (named && name_no == no + 1 && name_count == count)
-            base_hint(err, "open %.*s-00001-of-%05" PRIu32 ".gguf instead",
-                      (int)(prefix_bytes > 200 ? 200 : prefix_bytes - (size_t)(last_part(f->path) - f->path)),
-                      prefix_bytes > 200 ? f->path : last_part(f->path), count);
+        if (named && name_no == no + 1 && name_count == count) {
+            const char *base = last_part(f->path);
+            size_t base_bytes = prefix_bytes - (size_t)(base - f->path);
+            base_hint(err, "open %.*s-00001-of-%05" PRIu32 ".gguf instead", (int)(base_bytes < 240 ? base_bytes : 240),
+                      base, count);
+        }
         return status;
     }
     if (!named)

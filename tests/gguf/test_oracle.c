@@ -1,5 +1,7 @@
-/* Files that other programs wrote: every one opens, and its tensors account for its bytes. */
+/* Files that other programs wrote: every one opens, its tensors account for its bytes, and
+ * the writer can repeat it. */
 #include "file.h"
+#include "gguf/write.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -8,7 +10,37 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static unsigned n_files;
+#define COPY_BYTES_MAX (1200u << 10)
+
+static unsigned n_files, n_copies;
+
+/* The writer's copy is the same to the byte. */
+static void check_copy(const struct gguf *g, const char *path)
+{
+    char *out_folder = folder_make();
+    const char *out_path = folder_path(out_folder, "copy.gguf");
+    struct gguf_writer *w = NULL;
+    struct sluice_error err;
+    struct file f = {0}, out = {0};
+    file_load(&f, path);
+    if (gguf_writer_open(out_path, &w, &err) != SLUICE_OK) fail_msg("%s", err.message);
+    for (size_t i = 0; i < gguf_n_values(g); i++) gguf_write_value(w, gguf_value(g, i));
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor(g, i);
+        gguf_write_tensor(w, t->name, t->type, t->n_dims, t->dims);
+    }
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor(g, i);
+        gguf_write_data(w, f.data + t->offset, (size_t)t->bytes, &err);
+    }
+    if (gguf_writer_finish(w, &err) != SLUICE_OK) fail_msg("%s", err.message);
+    file_load(&out, out_path);
+    assert_int_equal(out.bytes, f.bytes);
+    if (memcmp(out.data, f.data, f.bytes) != 0) fail_msg("%s: its copy differs", path);
+    file_free(&f), file_free(&out);
+    folder_remove(out_folder);
+    n_copies++;
+}
 
 static void check_file(const char *path)
 {
@@ -39,6 +71,7 @@ static void check_file(const char *path)
             next = s.at + s.bytes;
         }
     }
+    if (!vocab_only && gguf_shard(g, 0)->bytes <= COPY_BYTES_MAX) check_copy(g, path);
     gguf_close(g);
 }
 
@@ -65,7 +98,7 @@ static char folder[4096];
 static void every_file_opens_and_adds_up(void **state)
 {
     check_folder(folder);
-    assert_true(n_files >= 40);
+    assert_true(n_files >= 40 && n_copies >= 20);
 }
 
 int main(void)
