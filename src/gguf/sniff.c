@@ -48,10 +48,14 @@ static const struct signature signatures[] = {
 
 bool gguf_is_raw_piece(const char *path)
 {
+    static const char *const marks[] = {".gguf.part", ".gguf-part", ".gguf-split-", ".gguf.split-"};
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
-    return strcasestr(base, ".gguf.part") || strcasestr(base, ".gguf-part") || strcasestr(base, ".gguf-split-") ||
-           strcasestr(base, ".gguf.split-");
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *mark = strcasestr(base, marks[i]);
+        if (mark && mark[strlen(marks[i])]) return true; /* "model.gguf.part" alone is an unfinished download */
+    }
+    return false;
 }
 
 static bool all_zero(const uint8_t *p, size_t n)

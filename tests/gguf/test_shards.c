@@ -211,7 +211,10 @@ static void raw_pieces(void **state)
     f.bytes -= 40;
     file_save(&f, folder_path(x->folder, "m.gguf.part1of2"));
     file_save(&f, folder_path(x->folder, "m.gguf"));
+    file_save(&f, folder_path(x->folder, "m.gguf.part"));
     file_free(&f);
+    open_fails(x, "m.gguf.part");
+    error_says(&x->err, SLUICE_ERR_MODEL, "needs 288 bytes and has 248", "download is incomplete", NULL);
     open_fails(x, "m.gguf.part1of2");
     error_says(&x->err, SLUICE_ERR_MODEL, "needs 288 bytes and has 248", "join all pieces", NULL);
     open_fails(x, "m.gguf");
