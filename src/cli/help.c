@@ -186,7 +186,8 @@ void help_man(FILE *out)
 {
     fprintf(out,
             ".\\\" Made by 'sluice help --man' from src/cli/option_table.c; do not edit.\n"
-            ".TH SLUICE 1 \"\" \"sluice %d.%d.%d\" \"User Commands\"\n.SH NAME\nsluice \\- run mixture\\-of\\-experts "
+            ".TH SLUICE 1 \"\" \"sluice %d.%d.%d\" \"User Commands\"\n.ad l\n.SH NAME\nsluice \\- run "
+            "mixture\\-of\\-experts "
             "language models that are larger than memory\n.SH SYNOPSIS\n",
             SLUICE_VERSION_MAJOR, SLUICE_VERSION_MINOR, SLUICE_VERSION_PATCH);
     for (unsigned i = 0; i < CLI_COMMANDS; i++) {

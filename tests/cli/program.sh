@@ -1,0 +1,225 @@
+#!/bin/sh
+# The program with the scripted library (fake_sluice.c): exit codes, streams, conversations. SLUICE_FAKE names it.
+# Prints what fails and exits 1.
+set -u
+fake=${SLUICE_FAKE:?}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+export XDG_STATE_HOME="$dir"
+for v in $(env | sed -n 's/^\(SLUICE_[A-Z_]*\)=.*/\1/p'); do unset "$v"; done
+failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# expect CODE COMMAND...: runs it, keeps stdout in out and stderr in err.
+expect() {
+    want=$1
+    shift
+    "$@" >out 2>err </dev/null
+    got=$?
+    [ $got -eq "$want" ] || fail "exit code $got, not $want: $* ($(head -c 200 err))"
+}
+is() { # is FILE TEXT: the file is exactly the text
+    printf '%b' "$2" >want
+    cmp -s "$1" want || fail "$1 is '$(head -c 300 "$1")', not '$2'"
+}
+has() { grep -qF -- "$2" "$1" || fail "$1 has no '$2': $(head -c 300 "$1")"; }
+hasnt() { ! grep -qF -- "$2" "$1" || fail "$1 has '$2'"; }
+
+printf 'ctx=200\nHello, w\303\266rld! Stop here, \360\237\230\200 please.' >model
+printf 'broken\n' >broken
+printf 'huge\n' >huge
+printf 'slow forever\nla ' >slow
+printf 'forever ctx=60\nabc ' >endless
+printf 'ctx=100\nend\303' >cut
+
+# --- exit codes and messages
+expect 2 "$fake"
+is out ''
+has err 'Usage: sluice COMMAND'
+expect 2 "$fake" runn
+is err "sluice: 'runn' is not a command\n  did you mean 'run'?\n"
+expect 2 "$fake" run -m model --tmp 1
+has err 'did you mean --temp?'
+expect 2 "$fake" plan -m model --temp 1
+has err 'it belongs to: run, chat'
+expect 2 "$fake" run -m model -p x --top-p 2
+has err 'from 0 to 1'
+expect 5 "$fake" run -m missing -p x
+is err 'sluice: missing: cannot open\n  check the path\n'
+is out ''
+expect 5 "$fake" run -m model -f missing
+expect 3 "$fake" run -m broken -p x
+expect 4 "$fake" run -m huge -p x
+expect 3 "$fake" tokenize -m broken -p x
+expect 2 env SLUICE_TOP_K=many "$fake" run -m model -p x
+has err SLUICE_TOP_K
+expect 0 "$fake" --help
+has out 'Commands:'
+expect 0 "$fake" run --help
+has out 'Usage: sluice run'
+expect 0 "$fake" help quantize
+has out '--tensor-type'
+expect 2 "$fake" help nothing
+expect 0 "$fake" --version
+is out 'sluice 0.1.0\n'
+expect 0 "$fake" version --json
+has out '"version": "0.1.0"'
+
+# --- standard output is data alone, and its failures are noticed
+expect 0 "$fake" run -m model -p hi
+is out 'Hello, wörld! Stop here, 😀 please.'
+has err 'memory budget'
+has err 'dense weights'
+has err 'tokens/s'
+has err '% hits'
+has err 'seed '
+has err 'sluice: note: a note of the library'
+has err 'sluice: warning: a warning of the library'
+hasnt err 'a detail of the library'
+expect 0 "$fake" run -m model -p hi -q --seed 5
+is err 'sluice: warning: a warning of the library\n'
+expect 0 "$fake" run -m model -p hi -v --greedy
+has err 'sluice: debug: a detail of the library'
+hasnt err 'seed '
+expect 0 env SLUICE_MODEL=model SLUICE_QUIET=1 "$fake" run -p hi
+is out 'Hello, wörld! Stop here, 😀 please.'
+if [ -e /dev/full ]; then
+    "$fake" version >/dev/full 2>err
+    [ $? -eq 5 ] || fail 'a full disk is exit code 5'
+    has err 'sluice: standard output:'
+fi
+"$fake" version >&- 2>err
+[ $? -eq 5 ] || fail 'closed standard output is exit code 5'
+# A reader that leaves: no word, and the program ends although the text would go on for ever.
+printf 'forever ctx=1000000\nabc ' >river
+{ "$fake" run -m river -p x -q 2>err; echo $? >code; } | head -c 10 >out
+is code '5\n'
+is out 'abc abc ab'
+hasnt err 'standard output'
+
+# --- ends of a text
+expect 0 "$fake" run -m model -p hi -q -n 5
+is out 'Hello'
+expect 0 "$fake" run -m model -p hi -q -n 0
+is out ''
+expect 0 "$fake" run -m model -p hi -q --stop ' Stop'
+is out 'Hello, wörld!'
+expect 0 "$fake" run -m model -p hi -q --stop xyz --stop ', w' --stop Hello,x
+is out 'Hello'
+expect 0 "$fake" run -m model -p hi -q -n 9
+is out 'Hello, w\357\277\275'
+expect 0 "$fake" run -m cut -p hi -q
+is out 'end\357\277\275'
+expect 0 "$fake" run -m endless -p hi -q
+has err 'context full (60 tokens)'
+[ "$(wc -c <out)" -eq 58 ] || fail "the context holds 60 tokens: $(wc -c <out) came after 3"
+expect 2 "$fake" run -m endless -p 'a prompt that is much too long for a context of sixty tokens, is it not?'
+is out ''
+has err 'context full (60 tokens): the prompt has'
+printf nobos >nobos
+expect 2 "$fake" run -m nobos -p '' -q
+has err 'prompt is empty'
+
+# --- prompts
+printf 'from a file' >prompt
+rm -f log
+FAKE_LOG=log expect 0 "$fake" run -m model -f prompt -q -n 1
+is log 'eval 12\n'
+rm -f log
+printf 'abc' | FAKE_LOG=log "$fake" run -m model -q -n 1 >out 2>err
+is log 'eval 4\n'
+rm -f log
+FAKE_LOG=log expect 0 "$fake" run -m model -p abc --chat --system be -q -n 1
+is log 'eval 14\n' # BOS "s:be\n" "u:abc\n" "a:"
+
+# --- Ctrl-C
+"$fake" run -m slow -p hi -q >out 2>err &
+pid=$!
+tries=0
+until [ "$(wc -c <out)" -ge 6 ] || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.05; done
+kill -INT $pid
+wait $pid
+code=$?
+# A shell without job control starts background programs with SIGINT ignored; the program sets its own handler.
+[ $code -eq 130 ] || fail "interrupted: exit code $code"
+has out 'la la'
+
+# --- tokens
+expect 0 "$fake" tokenize -m model -p 'AB' -q
+is out '65 66\n'
+expect 0 "$fake" tokenize -m model -p 'A' --bos -q
+is out '256 65\n'
+expect 0 "$fake" tokenize -m model -p 'A<end>' --special -q
+is out '65 257\n'
+expect 0 "$fake" tokenize -m model -f /dev/null -q
+is out '\n'
+expect 0 "$fake" tokenize -m model -p A -q --json
+has out '"ids"'
+
+# --- logits
+printf ' 1 2\n3\t' >ids
+expect 0 "$fake" logits -m model --tokens ids --out logits -q
+[ "$(wc -c <logits)" -eq $((3 * 258 * 4)) ] || fail 'logits: size'
+[ "$(od -An -tx1 -N4 logits | tr -d ' ')" = 0000803f ] || fail 'logits: 1.0 in little-endian'
+[ ! -e logits.part ] || fail 'logits: a part file is left'
+rm -f log
+FAKE_LOG=log expect 0 "$fake" logits -m endless --tokens ids --out logits -q
+is log 'eval 3\n'
+for bad in '1 x' '1 -2' '99999999999' '' '258'; do
+    printf '%s' "$bad" >ids
+    rm -f logits
+    expect 2 "$fake" logits -m model --tokens ids --out logits -q
+    [ ! -e logits ] && [ ! -e logits.part ] || fail "logits: a file in spite of '$bad'"
+done
+printf '1 2 3' >ids
+expect 5 "$fake" logits -m model --tokens ids --out nowhere/logits -q
+expect 2 "$fake" logits -m model --tokens ids --out logits --ctx 2 -q
+
+# --- perplexity: the scripted logits are linear in the id, so the value is known
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "a" }' >text
+expect 0 "$fake" perplexity -m model -f text --ctx 16 -q
+# sum of exp(j/1000) over j = 0 .. 257, divided by exp(97/1000)
+has out 'perplexity 266.99'
+has out ' over 16 tokens (windows of 16)'
+expect 0 "$fake" perplexity -m model -f text --ctx 16 -q --json
+has out '"tokens_scored": 16'
+printf 'ab' >text
+expect 2 "$fake" perplexity -m model -f text -q
+
+# --- bench, plan
+expect 0 "$fake" bench -m model -p 4,8 -n 2 -r 2 -q
+[ "$(wc -l <out)" -eq 5 ] || fail 'bench: a heading and four rows'
+expect 0 "$fake" bench -m model -p 4 -n 0 -r 1 -q --json
+has out '"phase": "prefill"'
+hasnt out '"phase": "decode"'
+expect 2 "$fake" bench -m model -p 100000 -q
+expect 0 "$fake" plan model
+has out 'dense weights'
+has out 'a token reads about 512 B'
+expect 0 "$fake" plan -m model --json
+has out '"expected_bytes_per_token": 512.0'
+
+# --- chat without a terminal
+rm -f log saved
+printf 'one\ntwo\\\nthree\n/save saved\n/reset\n/nonsense\nfour\n' >lines
+FAKE_LOG=log "$fake" chat -m model --seed 1 -q <lines >out 2>err
+[ $? -eq 0 ] || fail 'chat: exit code'
+[ "$(grep -c 'Hello, wörld! Stop here, 😀 please.' out)" -eq 3 ] || fail 'chat: three answers'
+has err "unknown order '/nonsense'"
+has saved 'two
+three'
+[ "$(grep -c . saved)" -eq 9 ] || fail "saved: $(cat saved)"
+# Only what is new is computed: BOS "u:one\n" "a:"; then the newline after the answer, "u:two\nthree\n", "a:".
+grep -v 'eval 1$' log >long
+is long 'eval 9\neval 15\nrewind 0\neval 10\n'
+printf 'one\n' | "$fake" chat -m model -q --stop ' Stop' >out 2>err
+is out 'Hello, wörld!\n'
+printf 'one\ntwo\n' | "$fake" chat -m endless -q >out 2>err
+has err 'context full (60 tokens)'
+
+[ $failures -eq 0 ] || exit 1

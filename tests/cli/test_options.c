@@ -1,0 +1,306 @@
+/* The option table and its parser: every row is exercised by what it says of itself. */
+#include "cli/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *no_env(const char *name) { return NULL; }
+
+/* A settable environment of one variable. */
+static char env_name[64], env_value[64];
+static char *one_env(const char *name) { return strcmp(name, env_name) == 0 ? env_value : NULL; }
+
+static struct cli_options options;
+static struct sluice_error error;
+
+static enum sluice_status parse_with(char *(*env)(const char *), const char *const *words)
+{
+    char *argv[40] = {(char *)(uintptr_t) "sluice"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)words[argc - 1];
+    memset(&error, 0, sizeof error);
+    return cli_parse(argc, argv, env, &options, &error);
+}
+
+#define PARSE(...) parse_with(no_env, (const char *const[]){__VA_ARGS__, NULL})
+
+static enum cli_command first_command(const struct cli_option_row *row)
+{
+    for (unsigned i = 0; i < CLI_COMMANDS; i++)
+        if (cli_takes((enum cli_command)i, row->id)) return (enum cli_command)i;
+    fail_msg("--%s belongs to no command", row->name);
+    return CLI_COMMANDS;
+}
+
+/* What a command cannot do without, leaving out the option under test. Returns the number of words. */
+static size_t needed_words(enum cli_command command, enum cli_option except, const char **words)
+{
+    size_t n = 0;
+    words[n++] = cli_command_rows[command].name;
+    if (cli_takes(command, OPT_MODEL) && except != OPT_MODEL) words[n++] = "--model=m";
+    if (command == CLI_LOGITS && except != OPT_TOKENS) words[n++] = "--tokens=t";
+    if (command == CLI_LOGITS && except != OPT_OUT) words[n++] = "--out=o";
+    if (command == CLI_QUANTIZE) {
+        words[n++] = "in";
+        words[n++] = "out";
+        if (except != OPT_TYPE) words[n++] = "--type=Q8_0";
+    }
+    if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
+    return n;
+}
+
+/* A value that the row allows; none for a flag. */
+static const char *good_value(const struct cli_option_row *row)
+{
+    static char text[64];
+    switch (row->kind) {
+    case CLI_FLAG: return NULL;
+    case CLI_CHOICE: snprintf(text, sizeof text, "%.*s", (int)strcspn(row->choices, "|"), row->choices); return text;
+    case CLI_INTEGER:
+    case CLI_NUMBER:
+    case CLI_COUNTS: snprintf(text, sizeof text, "%.10g", row->max); return text;
+    case CLI_SEED: return "18446744073709551615";
+    default: return "words";
+    }
+}
+
+static void rows_are_in_order_and_letters_unique(void **state)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        assert_int_equal(row->id, i);
+        assert_true(row->commands != 0);
+        assert_true(row->help[0]);
+        assert_true((row->kind == CLI_FLAG) == (row->value_name == NULL));
+        for (unsigned j = 0; j < i; j++) {
+            assert_string_not_equal(row->name, cli_option_rows[j].name);
+            if (row->letter && row->letter == cli_option_rows[j].letter)
+                assert_int_equal(row->commands & cli_option_rows[j].commands, 0);
+        }
+    }
+}
+
+static void every_option_is_taken_in_each_spelling(void **state)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        for (unsigned c = 0; c < CLI_COMMANDS; c++) {
+            const char *value = good_value(row), *words[12] = {0};
+            char equals[96], dashed[96], attached[96], letter[3] = {'-', row->letter, 0};
+            if (!cli_takes((enum cli_command)c, row->id)) continue;
+            size_t n = needed_words((enum cli_command)c, row->id, words);
+            snprintf(dashed, sizeof dashed, "--%s", row->name);
+            snprintf(equals, sizeof equals, "--%s%s%s", row->name, value ? "=" : "", value ? value : "");
+            snprintf(attached, sizeof attached, "-%c%s", row->letter, value ? value : "");
+            const char *const spellings[4][2] = {{equals, NULL},
+                                                 {dashed, value},
+                                                 {row->letter ? letter : equals, row->letter ? value : NULL},
+                                                 {row->letter ? attached : equals, NULL}};
+            for (size_t s = 0; s < 4; s++) {
+                words[n] = spellings[s][0];
+                words[n + 1] = spellings[s][1];
+                if (parse_with(no_env, words) != SLUICE_OK) fail_msg("%s %s: %s", words[0], words[n], error.message);
+                assert_true(cli_given(&options, row->id));
+                if (value) assert_string_equal(cli_text(&options, row->id), value);
+                if (row->kind == CLI_FLAG) assert_true(cli_flag(&options, row->id));
+                if (row->kind == CLI_INTEGER) assert_true((double)cli_integer(&options, row->id) == row->max);
+                if (row->kind == CLI_NUMBER) assert_true(cli_number(&options, row->id) == row->max);
+            }
+        }
+    }
+}
+
+static void every_option_is_refused_where_it_has_no_use(void **state)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++)
+        for (unsigned c = 0; c < CLI_COMMANDS; c++) {
+            const struct cli_option_row *row = &cli_option_rows[i];
+            const char *words[12] = {0};
+            char dashed[96];
+            if (cli_takes((enum cli_command)c, row->id)) continue;
+            size_t n = needed_words((enum cli_command)c, OPT_COUNT, words);
+            snprintf(dashed, sizeof dashed, "--%s", row->name);
+            words[n] = dashed;
+            words[n + 1] = good_value(row);
+            assert_int_equal(parse_with(no_env, words), SLUICE_ERR_USAGE);
+            assert_non_null(strstr(error.message, row->name));
+            assert_non_null(strstr(error.hint, cli_command_rows[first_command(row)].name));
+        }
+}
+
+static void every_range_is_checked(void **state)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        char text[6][96];
+        size_t n_bad = 0;
+        if (row->kind != CLI_INTEGER && row->kind != CLI_NUMBER && row->kind != CLI_COUNTS && row->kind != CLI_CHOICE &&
+            row->kind != CLI_SEED && row->kind != CLI_PATH)
+            continue;
+        snprintf(text[n_bad++], 96, "--%s=", row->name);
+        if (row->kind != CLI_PATH) {
+            snprintf(text[n_bad++], 96, "--%s=x", row->name);
+            snprintf(text[n_bad++], 96, "--%s=-1", row->name);
+            snprintf(text[n_bad++], 96, "--%s=1x", row->name);
+            snprintf(text[n_bad++], 96, "--%s=99999999999999999999", row->name);
+        }
+        if (row->min > 0) snprintf(text[n_bad++], 96, "--%s=0", row->name);
+        for (size_t b = 0; b < n_bad; b++) {
+            const char *words[12] = {0};
+            size_t n = needed_words(first_command(row), row->id, words);
+            words[n] = text[b];
+            if (parse_with(no_env, words) != SLUICE_ERR_USAGE) fail_msg("%s was accepted", text[b]);
+            assert_non_null(strstr(error.message, row->name));
+        }
+    }
+}
+
+static void every_variable_works_and_yields_to_the_flag(void **state)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        const char *words[12] = {0}, *value = good_value(row);
+        char given[96];
+        size_t n = needed_words(first_command(row), row->id, words);
+        cli_env_name(row, env_name);
+        assert_memory_equal(env_name, "SLUICE_", 7);
+        assert_null(strchr(env_name, '-'));
+        snprintf(env_value, sizeof env_value, "%s", value ? value : "1");
+        enum sluice_status status = parse_with(one_env, words);
+        if (!row->env) {
+            assert_true(status || options.value[i].source <= CLI_FROM_DEFAULT);
+            continue;
+        }
+        assert_int_equal(status, SLUICE_OK);
+        assert_int_equal(options.value[i].source, CLI_FROM_ENVIRONMENT);
+        assert_true(cli_given(&options, row->id));
+
+        snprintf(given, sizeof given, "--%s%s%s", row->name, value ? "=" : "", value ? value : "");
+        words[n] = given;
+        snprintf(env_value, sizeof env_value, "%s",
+                 row->kind == CLI_TEXT || row->kind == CLI_PATH ? "other" : "nonsense");
+        assert_int_equal(parse_with(one_env, words), SLUICE_OK); /* what is overridden is not even read */
+        assert_int_equal(options.value[i].source, CLI_FROM_FLAG);
+        if (row->kind == CLI_TEXT || row->kind == CLI_PATH) continue;
+        words[n] = NULL;
+        assert_int_equal(parse_with(one_env, words), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(error.message, env_name));
+    }
+}
+
+static void defaults_are_in_place(void **state)
+{
+    assert_int_equal(PARSE("run", "-m", "x"), SLUICE_OK);
+    assert_true(cli_number(&options, OPT_TEMP) == 0.8);
+    assert_int_equal(cli_integer(&options, OPT_TOP_K), 40);
+    assert_true(cli_number(&options, OPT_TOP_P) == 0.95);
+    assert_true(cli_number(&options, OPT_MIN_P) == 0.05);
+    assert_true(cli_number(&options, OPT_REPEAT_PENALTY) == 1);
+    assert_int_equal(cli_integer(&options, OPT_REPEAT_LAST), 64);
+    assert_string_equal(cli_text(&options, OPT_KV_TYPE), "f16");
+    assert_false(cli_given(&options, OPT_TEMP));
+    assert_null(cli_text(&options, OPT_EXPERTS));
+    assert_int_equal(PARSE("bench", "-m", "x"), SLUICE_OK);
+    assert_int_equal(options.n_prefill, 3);
+    assert_int_equal(options.prefill[1], 128);
+    assert_int_equal(cli_integer(&options, OPT_REPETITIONS), 3);
+}
+
+static void lists_repeat_and_split(void **state)
+{
+    assert_int_equal(PARSE("run", "-m", "x", "--stop", "a", "--stop=b", "-p", "-5"), SLUICE_OK);
+    assert_int_equal(options.value[OPT_STOP].n_repeats, 2);
+    assert_string_equal(options.stops[0], "a");
+    assert_string_equal(options.stops[1], "b");
+    assert_string_equal(cli_text(&options, OPT_PROMPT), "-5");
+    assert_int_equal(PARSE("bench", "-m", "x", "-p", "1,20,300", "-n32"), SLUICE_OK);
+    assert_int_equal(options.n_prefill, 3);
+    assert_int_equal(options.prefill[2], 300);
+    assert_int_equal(cli_integer(&options, OPT_DECODE), 32);
+    assert_int_equal(PARSE("bench", "-m", "x", "-p", "1,,3"), SLUICE_ERR_USAGE);
+    assert_int_equal(PARSE("quantize", "a", "b", "--type", "q4_k", "--tensor-type", "x=F16"), SLUICE_OK);
+    assert_string_equal(options.words[1], "b");
+    assert_string_equal(options.tensor_types[0], "x=F16");
+}
+
+static void wrong_use_is_explained(void **state)
+{
+    static const struct {
+        const char *words[6], *message, *hint;
+    } cases[] = {
+        {{"rnu"}, "'rnu' is not a command", "did you mean 'run'"},
+        {{"perp"}, "not a command", "perplexity"},
+        {{"--model", "run"}, "options come after it", ""},
+        {{"run", "-m", "x", "--promt", "y"}, "--promt", "did you mean --prompt"},
+        {{"run", "-m", "x", "--max-token=3"}, "--max-token", "did you mean --max-tokens"},
+        {{"run", "-m", "x", "--xyzzy"}, "--xyzzy", "help run"},
+        {{"run", "-m", "x", "-Z"}, "-Z", ""},
+        {{"run", "-m"}, "--model needs a value (FILE)", ""},
+        {{"run", "-m", "--prompt", "x"}, "needs a value", "--model=--prompt"},
+        {{"run", "-m", "x", "-m", "y"}, "given twice", ""},
+        {{"run", "-m", "x", "--chat=yes"}, "takes no value", ""},
+        {{"run"}, "needs --model FILE", "SLUICE_MODEL"},
+        {{"run", "-m", "x", "word"}, "no use for 'word'", "usage: sluice run"},
+        {{"run", "-m", "x", "-pa", "-fb"}, "--prompt and --file", ""},
+        {{"run", "-m", "x", "--greedy", "--temp=1"}, "--greedy and --temp", ""},
+        {{"run", "-m", "x", "-q", "-v"}, "--quiet and --verbose", ""},
+        {{"run", "-m", "x", "--system", "s"}, "without --chat", "--chat"},
+        {{"run", "-m", "x", "--stop", ""}, "is empty", ""},
+        {{"plan", "a", "-m", "b"}, "twice", ""},
+        {{"plan", "a", "b"}, "no use for 'b'", ""},
+        {{"logits", "-m", "x", "--out=o"}, "needs --tokens", ""},
+        {{"logits", "-m", "x", "--tokens=o"}, "needs --out", ""},
+        {{"quantize", "a", "--type=F16"}, "needs 2 arguments, and got 1", "usage: sluice quantize"},
+        {{"quantize", "a", "b"}, "needs --type", ""},
+        {{"quantize", "a", "b", "--type=Q9"}, "none of its values", "Q4_K"},
+        {{"help", "run", "--man"}, "cover all commands", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(parse_with(no_env, cases[i].words), SLUICE_ERR_USAGE);
+        if (!strstr(error.message, cases[i].message) || !strstr(error.hint, cases[i].hint))
+            fail_msg("case %zu: '%s' / '%s'", i, error.message, error.hint);
+    }
+}
+
+static void help_needs_nothing_else(void **state)
+{
+    assert_int_equal(PARSE("run", "--nonsense", "-h"), SLUICE_OK);
+    assert_true(cli_flag(&options, OPT_HELP));
+    assert_int_equal(PARSE("quantize", "--help"), SLUICE_OK);
+    assert_int_equal(PARSE("inspect", "--", "-h"), SLUICE_OK);
+    assert_false(cli_flag(&options, OPT_HELP));
+    assert_string_equal(cli_text(&options, OPT_MODEL), "-h");
+}
+
+static void suggestions_are_close_or_none(void **state)
+{
+    static const char *const names[] = {"memory", "model", "max-tokens"};
+    assert_string_equal(cli_nearest("memroy", names, 3), "memory");
+    assert_string_equal(cli_nearest("modle", names, 3), "model");
+    assert_string_equal(cli_nearest("max", names, 3), "max-tokens");
+    assert_null(cli_nearest("zebra", names, 3));
+    assert_null(cli_nearest("x", names, 3));
+    assert_null(cli_nearest("a-very-long-word-indeed-which-is-longer-than-any-option", names, 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_in_order_and_letters_unique),
+        cmocka_unit_test(every_option_is_taken_in_each_spelling),
+        cmocka_unit_test(every_option_is_refused_where_it_has_no_use),
+        cmocka_unit_test(every_range_is_checked),
+        cmocka_unit_test(every_variable_works_and_yields_to_the_flag),
+        cmocka_unit_test(defaults_are_in_place),
+        cmocka_unit_test(lists_repeat_and_split),
+        cmocka_unit_test(wrong_use_is_explained),
+        cmocka_unit_test(help_needs_nothing_else),
+        cmocka_unit_test(suggestions_are_close_or_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
