@@ -34,14 +34,16 @@ static double round_trip(const struct quant_type *t)
     return relative_error();
 }
 
+/* Below one where we search more than llama.cpp does. */
 static void test_not_worse_than_llama(void **state)
 {
+    static const double ratio[N_IDS] = {1.0, 1.0, 1.0, 1.0, 0.978, 0.964, 0.943};
     for (size_t k = 0; k < N_IDS; k++) {
         const struct quant_type *t = quant_type(ids[k]);
         load_golden("F32", ".values.f32", x, sizeof x);
         load_golden(t->name, ".values.f32", y, sizeof y); /* llama.cpp's encoding of the same weights */
         double theirs = relative_error(), ours = round_trip(t);
-        if (!(ours <= 1.001 * theirs)) fail_msg("%s: error %g, llama.cpp %g", t->name, ours, theirs);
+        if (!(ours <= ratio[k] * theirs)) fail_msg("%s: error %g, llama.cpp %g", t->name, ours, theirs);
     }
 }
 
