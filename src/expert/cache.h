@@ -86,9 +86,6 @@ struct expert_stats {
 void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
 
-/* Memory of the cache's own bookkeeping (tables, slots, requests) beside the arena, at most: for the ledger. */
-uint64_t expert_cache_book_bytes(const struct expert_catalog *catalog);
-
 /* Walks every structure and asserts the invariants (tests; O(slots)). */
 void expert_cache_check(const struct expert_cache *c);
 

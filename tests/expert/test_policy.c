@@ -1,8 +1,8 @@
 /* The policies against a naive model that touches every key at every tick, with random operations. */
 #include "expert/policy.h"
+#include "naive_policy.h"
 #include "shape.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,69 +12,11 @@
 #include <cmocka.h>
 
 #define KEYS_MAX 300
-#define NONE 255
-
-/* Heat is a double that is really halved, for every key, every 16 tokens; exact while a prompt has fewer than 32 such
- * epochs, which the tests see to. */
-struct naive {
-    enum policy_kind kind;
-    uint32_t n_keys;
-    uint64_t ticks, start, latest; /* now, begin of the prompt, the latest use ever */
-    double heat[KEYS_MAX];
-    uint64_t use[KEYS_MAX];
-    bool touched[KEYS_MAX]; /* in this prompt */
-    uint8_t class_of[KEYS_MAX];
-};
-
-static void naive_prompt(struct naive *n)
-{
-    memset(n->heat, 0, sizeof n->heat);
-    memset(n->touched, 0, sizeof n->touched);
-    if (n->ticks <= n->latest) n->ticks = n->latest + 1;
-    n->start = n->ticks;
-}
-
-static void naive_tick(struct naive *n)
-{
-    n->ticks++;
-    if ((n->ticks - n->start) % 16 == 0)
-        for (uint32_t i = 0; i < n->n_keys; i++) n->heat[i] /= 2;
-}
-
-static void naive_touch(struct naive *n, uint32_t key, uint32_t ahead)
-{
-    if (n->ticks + ahead > n->use[key]) n->use[key] = n->ticks + ahead;
-    if (n->use[key] > n->latest) n->latest = n->use[key];
-    n->touched[key] = true;
-}
-
-static void naive_selected(struct naive *n, uint32_t key, uint32_t ahead)
-{
-    double heat = 1;
-    for (uint64_t t = n->ticks + 1; t <= n->ticks + ahead; t++)
-        if ((t - n->start) % 16 == 0) heat *= 2; /* what it will be worth once its token has come */
-    n->heat[key] += heat;
-    naive_touch(n, key, ahead);
-}
-
-static int naive_compare(const struct naive *n, uint32_t a, uint32_t b)
-{
-    if (n->kind == POLICY_HOTNESS && n->heat[a] != n->heat[b]) return n->heat[a] < n->heat[b] ? -1 : 1;
-    if (n->use[a] != n->use[b]) return n->use[a] < n->use[b] ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-static uint32_t naive_victim(const struct naive *n, uint8_t class_index)
-{
-    uint32_t best = POLICY_NONE;
-    for (uint32_t i = 0; i < n->n_keys; i++)
-        if (n->class_of[i] == class_index && (best == POLICY_NONE || naive_compare(n, i, best) < 0)) best = i;
-    return best;
-}
+#define NONE NAIVE_NO_CLASS
 
 static int sign(int x) { return x < 0 ? -1 : x > 0; }
 
-static void check_same(const struct policy *p, const struct naive *n, uint32_t n_classes, struct shape_random *r)
+static void check_same(const struct policy *p, const struct naive_policy *n, uint32_t n_classes, struct shape_random *r)
 {
     for (uint32_t k = 0; k < n_classes; k++) assert_int_equal(policy_victim(p, k), naive_victim(n, (uint8_t)k));
     uint32_t a = shape_below(r, n->n_keys), b = shape_below(r, n->n_keys);
@@ -85,8 +27,8 @@ static void check_same(const struct policy *p, const struct naive *n, uint32_t n
 static void run(enum policy_kind kind, uint32_t n_keys, uint32_t n_classes, uint64_t seed, int steps)
 {
     struct shape_random r = {seed};
-    struct naive n = {.kind = kind, .n_keys = n_keys, .ticks = 1, .start = 1};
-    memset(n.class_of, NONE, sizeof n.class_of);
+    struct naive_policy n;
+    naive_init(&n, kind, n_keys);
     struct policy *p = NULL;
     assert_int_equal(policy_create(kind, n_keys, n_classes, &p, NULL), SLUICE_OK);
     for (int i = 0; i < steps; i++) {
@@ -100,8 +42,7 @@ static void run(enum policy_kind kind, uint32_t n_keys, uint32_t n_classes, uint
             if (n.class_of[key] == NONE) {
                 uint32_t k = key % n_classes;
                 policy_insert(p, k, key);
-                if (!n.touched[key]) naive_touch(&n, key, 0);
-                n.class_of[key] = (uint8_t)k;
+                naive_insert(&n, (uint8_t)k, key);
             } else {
                 policy_remove(p, n.class_of[key], key);
                 n.class_of[key] = NONE;
