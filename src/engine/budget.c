@@ -2,6 +2,7 @@
  * asks for. */
 #include "engine/engine.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* The process grows after it is measured: code pages touched for the first time, the allocator's slack, kernel-side
@@ -38,6 +39,11 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
     machine_limit(e);
+    if (e->options.ctx > hp->n_ctx_train)
+        base_log(&e->log, BASE_LOG_WARN,
+                 "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32
+                 ", answers get worse beyond",
+                 e->options.ctx, hp->n_ctx_train);
     struct model_scratch_sizes sizes;
     model_scratch_sizes(hp, &sizes);
     struct plan_input in = {
@@ -51,7 +57,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = STAGING_BYTES,
         .ctx_asked = e->options.ctx,
-        .ctx_model = hp->n_ctx_train,
+        .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,
         .scratch_fixed_bytes = sizes.fixed_bytes + engine_session_fixed_bytes(hp) + 2 * os_page_bytes(),
         .scratch_bytes_per_chunk_token = sizes.per_token_bytes,
@@ -62,10 +68,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     os_memory(&m);
     in.machine_total_bytes = m.total_bytes;
     if (e->catalog)
-        in.book_bytes =
-            expert_catalog_memory_bytes(e->catalog) +
-            policy_memory_bytes(expert_catalog_n_experts(e->catalog), expert_catalog_n_classes(e->catalog)) +
-            expert_cache_book_bytes(e->catalog);
+        in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
+                        expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog));
     enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     return st ? st : plan_make(&in, &e->plan, err);
 }

@@ -59,16 +59,20 @@ const char *model_arch_list(void);
     {"attn_norm.weight", BIND_AT(attn_norm), {D_EMBD}, BIND_VECTOR}, {"attn_q.weight", BIND_AT(q), {D_EMBD, D_Q}, 0}, \
         {"attn_k.weight", BIND_AT(k), {D_EMBD, D_K}, 0}, {"attn_v.weight", BIND_AT(v), {D_EMBD, D_V}, 0},             \
         {"attn_output.weight", BIND_AT(o), {D_ATTN, D_EMBD}, 0},                                                      \
-        {"attn_q.bias", BIND_AT(q_bias), {D_Q}, BIND_VECTOR | BIND_OPTIONAL},                                         \
-        {"attn_k.bias", BIND_AT(k_bias), {D_K}, BIND_VECTOR | BIND_OPTIONAL},                                         \
-        {"attn_v.bias", BIND_AT(v_bias), {D_V}, BIND_VECTOR | BIND_OPTIONAL},                                         \
-        {"attn_q.scale", BIND_AT(q_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL},                                     \
-        {"attn_k.scale", BIND_AT(k_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL},                                     \
-        {"attn_v.scale", BIND_AT(v_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL},                                     \
         {"attn_output.scale", BIND_AT(o_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL},                                \
         {"ffn_norm.weight", BIND_AT(ffn_norm), {D_EMBD}, BIND_VECTOR},                                                \
     {                                                                                                                 \
         "ffn_gate_inp.weight", BIND_AT(router), {D_EMBD, D_EXPERT}, BIND_MOE                                          \
+    }
+/* Optional biases and factors of q, k and v. */
+#define BIND_QKV_EXTRA_ROWS                                                       \
+    {"attn_q.bias", BIND_AT(q_bias), {D_Q}, BIND_VECTOR | BIND_OPTIONAL},         \
+        {"attn_k.bias", BIND_AT(k_bias), {D_K}, BIND_VECTOR | BIND_OPTIONAL},     \
+        {"attn_v.bias", BIND_AT(v_bias), {D_V}, BIND_VECTOR | BIND_OPTIONAL},     \
+        {"attn_q.scale", BIND_AT(q_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL}, \
+        {"attn_k.scale", BIND_AT(k_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL}, \
+    {                                                                             \
+        "attn_v.scale", BIND_AT(v_scale), {D_ONE}, BIND_VECTOR | BIND_OPTIONAL    \
     }
 /* The per-expert factors; architectures that do not name them ignore them, as their reference does. */
 #define BIND_EXPERT_SCALE_ROWS                                                                                     \

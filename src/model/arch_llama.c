@@ -7,6 +7,7 @@
 
 static const struct bind_row rows[] = {
     BIND_COMMON_ROWS,
+    BIND_QKV_EXTRA_ROWS,
     {"attn_output.bias", BIND_AT(o_bias), {D_EMBD}, BIND_VECTOR | BIND_OPTIONAL},
     BIND_EXPERT_SCALE_ROWS,
     {"ffn_gate.weight", BIND_AT(gate), {D_EMBD, D_FF}, BIND_DENSE},

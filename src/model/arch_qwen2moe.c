@@ -6,6 +6,7 @@
 
 static const struct bind_row rows[] = {
     BIND_COMMON_ROWS,
+    BIND_QKV_EXTRA_ROWS,
     {"ffn_gate_inp_shexp.weight", BIND_AT(shexp_gate_inp), {D_EMBD}, BIND_VECTOR},
     {"ffn_gate_shexp.weight", BIND_AT(shexp_gate), {D_EMBD, D_FF_SHEXP}, 0},
     {"ffn_up_shexp.weight", BIND_AT(shexp_up), {D_EMBD, D_FF_SHEXP}, 0},

@@ -6,6 +6,7 @@
 
 static const struct bind_row rows[] = {
     BIND_COMMON_ROWS,
+    BIND_QKV_EXTRA_ROWS,
     {"attn_q_norm.weight", BIND_AT(q_norm), {D_HEAD}, BIND_VECTOR},
     {"attn_k_norm.weight", BIND_AT(k_norm), {D_HEAD}, BIND_VECTOR},
     BIND_EXPERT_SCALE_ROWS,

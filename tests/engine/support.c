@@ -1,0 +1,144 @@
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void support_source(const char *name, char path[SUPPORT_PATH_MAX])
+{
+    const char *root = getenv("SLUICE_SOURCE");
+    snprintf(path, SUPPORT_PATH_MAX, "%s/%s", root ? root : ".", name);
+}
+
+bool support_golden(const char *name, char path[SUPPORT_PATH_MAX])
+{
+    const char *shared = getenv("SLUICE_SHARED");
+    snprintf(path, SUPPORT_PATH_MAX, "%s/oracle/%s", shared ? shared : "/nonexistent", name);
+    if (!access(path, R_OK)) return true;
+    char golden[SUPPORT_PATH_MAX / 2];
+    snprintf(golden, sizeof golden, "tests/golden/%s", name);
+    support_source(golden, path);
+    return !access(path, R_OK);
+}
+
+static _Noreturn void die(const char *path, const char *why)
+{
+    fprintf(stderr, "test support: %s: %s\n", path, why);
+    exit(1);
+}
+
+static char *read_all(const char *path, size_t *bytes)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) die(path, "cannot open");
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *data = malloc((size_t)n + 1);
+    if (!data || fread(data, 1, (size_t)n, f) != (size_t)n) die(path, "cannot read");
+    fclose(f);
+    data[n] = 0;
+    *bytes = (size_t)n;
+    return data;
+}
+
+int32_t *support_tokens(const char *path, size_t *n)
+{
+    size_t bytes;
+    char *text = read_all(path, &bytes), *p = text, *end;
+    int32_t *ids = malloc((bytes + 1) * sizeof *ids);
+    if (!ids) die(path, "no memory");
+    *n = 0;
+    for (;;) {
+        long v = strtol(p, &end, 10);
+        if (end == p) break;
+        ids[(*n)++] = (int32_t)v;
+        p = end;
+    }
+    free(text);
+    if (!*n) die(path, "no tokens");
+    return ids;
+}
+
+float *support_floats(const char *path, size_t *n)
+{
+    size_t bytes;
+    float *x = (float *)read_all(path, &bytes);
+    *n = bytes / sizeof *x;
+    return x;
+}
+
+static void print_line(void *user, enum sluice_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    if (getenv("SLUICE_TEST_VERBOSE")) fprintf(stderr, "log: %s\n", line);
+}
+
+struct sluice_options support_options(const char *model_path)
+{
+    struct sluice_options o;
+    sluice_options_init(&o);
+    o.model_path = model_path;
+    o.log = print_line;
+    return o;
+}
+
+static bool keep_row(void *user, size_t index, const float *logits, size_t n_vocab)
+{
+    memcpy((float *)user + index * n_vocab, logits, n_vocab * sizeof *logits);
+    return true;
+}
+
+enum sluice_status support_logits(const struct os_calls *os, const struct sluice_options *o, const int32_t *ids,
+                                  size_t n, float **logits, size_t *n_vocab, struct sluice_error *err)
+{
+    sluice_engine *e;
+    *logits = NULL;
+    enum sluice_status st = engine_open(os ? os : os_system(), o, &e, err);
+    if (st) return st;
+    sluice_session *s = NULL;
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    *n_vocab = info.n_vocab;
+    *logits = malloc(n * info.n_vocab * sizeof **logits);
+    if (!*logits) die(o->model_path, "no memory for logits");
+    st = sluice_session_open(e, &s, err);
+    if (!st) st = sluice_eval(s, ids, n, NULL, keep_row, *logits, err);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+    if (st) {
+        free(*logits);
+        *logits = NULL;
+    }
+    return st;
+}
+
+double support_nmse(const float *got, const float *want, size_t n)
+{
+    double d = 0, s = 0;
+    for (size_t i = 0; i < n; i++) {
+        d += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+        s += (double)want[i] * want[i];
+    }
+    return d / s;
+}
+
+size_t support_argmax_faults(const float *got, const float *want, size_t n_rows, size_t n_vocab, double gap)
+{
+    size_t faults = 0;
+    for (size_t r = 0; r < n_rows; r++) {
+        const float *g = got + r * n_vocab, *w = want + r * n_vocab;
+        size_t best = 0, got_best = 0;
+        for (size_t i = 1; i < n_vocab; i++) {
+            if (w[i] > w[best]) best = i;
+            if (g[i] > g[got_best]) got_best = i;
+        }
+        double second = -1e300;
+        for (size_t i = 0; i < n_vocab; i++)
+            if (i != best && w[i] > second) second = w[i];
+        if (w[best] - second > gap && got_best != best) faults++;
+    }
+    return faults;
+}

@@ -1,0 +1,29 @@
+/* What the engine's tests share: finding golden files, running a model over tokens, comparing logits. */
+#ifndef TESTS_ENGINE_SUPPORT_H
+#define TESTS_ENGINE_SUPPORT_H
+
+#include "engine/engine.h"
+
+#define SUPPORT_PATH_MAX 1024
+
+/* $SLUICE_SHARED/oracle/NAME if it exists, else SOURCE/tests/golden/NAME; false if neither does. */
+bool support_golden(const char *name, char path[SUPPORT_PATH_MAX]);
+/* SOURCE/NAME */
+void support_source(const char *name, char path[SUPPORT_PATH_MAX]);
+
+/* malloc'ed; the test fails if the file cannot be read. */
+int32_t *support_tokens(const char *path, size_t *n);
+float *support_floats(const char *path, size_t *n);
+
+/* Default options for a model, quiet; lines of the log go to stderr if SLUICE_TEST_VERBOSE is set. */
+struct sluice_options support_options(const char *model_path);
+/* Opens, evaluates all tokens (logits of each), closes. logits: malloc'ed [n][n_vocab]. os NULL: the system's. */
+enum sluice_status support_logits(const struct os_calls *os, const struct sluice_options *o, const int32_t *ids,
+                                  size_t n, float **logits, size_t *n_vocab, struct sluice_error *err);
+
+/* Sum of squared differences over sum of squares of `want`. */
+double support_nmse(const float *got, const float *want, size_t n);
+/* Rows where want's best leads its second by more than gap but got's best is another. */
+size_t support_argmax_faults(const float *got, const float *want, size_t n_rows, size_t n_vocab, double gap);
+
+#endif

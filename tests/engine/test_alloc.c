@@ -1,0 +1,109 @@
+/* No allocation per token: the C library's allocator is replaced by one that counts, and counts must stand still while
+ * tokens are computed and sampled. */
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+int main(void)
+{
+    puts("skipped: this build has an allocator of its own");
+    return 77;
+}
+#else
+#include <stdatomic.h>
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void __libc_free(void *p);
+
+static atomic_size_t allocations;
+static atomic_bool counting;
+
+static void count(void)
+{
+    if (atomic_load(&counting)) atomic_fetch_add(&allocations, 1);
+}
+
+void *malloc(size_t bytes)
+{
+    count();
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    count();
+    return __libc_calloc(n, bytes);
+}
+
+void *realloc(void *p, size_t bytes)
+{
+    count();
+    return __libc_realloc(p, bytes);
+}
+
+void free(void *p) { __libc_free(p); }
+
+static void count_one(const char *io)
+{
+    char model[SUPPORT_PATH_MAX];
+    support_source("models/demo.gguf", model);
+    struct sluice_options o = support_options(model);
+    o.experts = "15%"; /* nearly every token misses */
+    o.io = io;
+    sluice_engine *e;
+    sluice_session *s;
+    struct sluice_error err;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+    if (sluice_session_open(e, &s, &err)) fail_msg("%s", err.message);
+    int32_t ids[40];
+    for (int i = 0; i < 40; i++) ids[i] = 100 + 37 * i;
+    assert_int_equal(sluice_eval(s, ids, 40, NULL, NULL, NULL, &err), SLUICE_OK);
+    struct sluice_stats before, after;
+    sluice_stats(e, &before);
+    atomic_store(&allocations, 0);
+    atomic_store(&counting, true);
+    enum sluice_status st = SLUICE_OK;
+    for (int i = 0; i < 30 && !st; i++) {
+        int32_t id;
+        st = sluice_sample(s, &id, &err);
+        if (!st) st = sluice_eval(s, &id, 1, NULL, NULL, NULL, &err);
+    }
+    if (!st) st = sluice_eval(s, ids, 40, NULL, NULL, NULL, &err);
+    atomic_store(&counting, false);
+    sluice_stats(e, &after);
+    assert_int_equal(st, SLUICE_OK);
+    assert_true(after.misses > before.misses + 30); /* the reads were real */
+    print_message("io %s: %zu allocations in 30 tokens decoded and 40 prefilled, %llu misses\n", io,
+                  (size_t)atomic_load(&allocations), (unsigned long long)(after.misses - before.misses));
+    assert_int_equal(atomic_load(&allocations), 0);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+static void no_allocation_per_token(void **state)
+{
+    (void)state;
+    /* The counter counts: */
+    atomic_store(&counting, true);
+    free(malloc(1));
+    atomic_store(&counting, false);
+    assert_true(atomic_load(&allocations) > 0);
+    count_one("auto");
+    count_one("threads");
+    count_one("sync");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_allocation_per_token)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif

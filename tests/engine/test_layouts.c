@@ -1,0 +1,167 @@
+/* The same weights in other file layouts give the same bits; damaged ones give a clear error. */
+#include "rewrite.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/sluice-layouts-XXXXXX";
+static struct sluice_error err;
+
+static void file_in_folder(const char *name, char path[SUPPORT_PATH_MAX])
+{
+    snprintf(path, SUPPORT_PATH_MAX, "%s/%s", folder, name);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static float *logits_of(const char *model, const char *tokens, size_t *n)
+{
+    char path[SUPPORT_PATH_MAX];
+    assert_true(support_golden(tokens, path));
+    size_t n_vocab, n_ids;
+    int32_t *ids = support_tokens(path, &n_ids);
+    struct sluice_options o = support_options(model);
+    float *out;
+    if (support_logits(NULL, &o, ids, n_ids, &out, &n_vocab, &err))
+        fail_msg("%s: %s (%s)", model, err.message, err.hint);
+    free(ids);
+    *n = n_ids * n_vocab;
+    return out;
+}
+
+static void same_bits(const char *from, const char *to, const char *tokens)
+{
+    size_t n, m;
+    float *want = logits_of(from, tokens, &n), *got = logits_of(to, tokens, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(want, got, n * sizeof *want);
+    free(want);
+    free(got);
+}
+
+/* Mixtral files from before the fused expert tensors. */
+static void one_tensor_an_expert(void **state)
+{
+    (void)state;
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/llama-moe.gguf", from));
+    file_in_folder("single.gguf", to);
+    rewrite_gguf(from, to, &(struct rewrite){.single_experts = true});
+    same_bits(from, to, "arch/tokens.txt");
+}
+
+static void split_file(void **state)
+{
+    (void)state;
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX], first[SUPPORT_PATH_MAX];
+    assert_true(support_golden("quant/Q4_K_M.gguf", from));
+    file_in_folder("split", to);
+    rewrite_gguf(from, to, &(struct rewrite){.n_shards = 3});
+    file_in_folder("split-00001-of-00003.gguf", first);
+    same_bits(from, first, "quant/tokens.txt");
+    file_in_folder("split-00002-of-00003.gguf", first);
+    assert_int_equal(unlink(first), 0);
+    file_in_folder("split-00001-of-00003.gguf", first);
+    struct sluice_options o = support_options(first);
+    sluice_engine *e;
+    assert_int_equal(sluice_engine_open(&o, &e, &err), SLUICE_ERR_MODEL);
+    assert_non_null(strstr(err.message, "split-00002-of-00003.gguf"));
+}
+
+static void refuse(const char *model, const char *word, const char *second_word)
+{
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    assert_int_equal(sluice_engine_open(&o, &e, &err), SLUICE_ERR_MODEL);
+    if (!strstr(err.message, word) || !strstr(err.message, second_word))
+        fail_msg("the message '%s' should name '%s' and '%s'", err.message, word, second_word);
+    assert_true(err.hint[0] != 0);
+}
+
+static void missing_and_misshapen(void **state)
+{
+    (void)state;
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/qwen3moe-moe.gguf", from));
+    static const char *const drops[] = {"blk.1.attn_q.weight", "blk.2.ffn_down_exps.weight",
+                                        "blk.0.ffn_gate_inp.weight", "output_norm.weight", "token_embd.weight"};
+    for (size_t i = 0; i < sizeof drops / sizeof *drops; i++) {
+        file_in_folder("drop.gguf", to);
+        rewrite_gguf(from, to, &(struct rewrite){.drop = drops[i]});
+        refuse(to, drops[i], "missing");
+    }
+    static const struct {
+        const char *key;
+        uint32_t value;
+        const char *word;
+    } sets[] = {{"qwen3moe.embedding_length", 128, "shape"},
+                {"qwen3moe.expert_count", 7, "shape"},
+                {"qwen3moe.attention.head_count", 5, "5"},
+                {"qwen3moe.block_count", 4, "blk.3."},
+                {"qwen3moe.expert_used_count", 9, "expert_used_count"},
+                {"qwen3moe.block_count", 100000, "100000"},
+                {"qwen3moe.attention.key_length", 0, "key_length"},
+                {"qwen3moe.rope.dimension_count", 400, "dimension_count"}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        file_in_folder("set.gguf", to);
+        rewrite_gguf(from, to, &(struct rewrite){.set_u32_key = sets[i].key, .set_u32 = sets[i].value});
+        refuse(to, sets[i].word, "");
+    }
+}
+
+static void all_nan(uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i + 1 < bytes; i += 2) {
+        data[i] = 0x01;
+        data[i + 1] = 0x7e; /* a half-precision NaN */
+    }
+}
+
+/* A NaN anywhere in the weights never becomes a token: the first logits that it reaches are an error. */
+static void nan_weights(void **state)
+{
+    (void)state;
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX], path[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/qwen3moe-moe.gguf", from));
+    assert_true(support_golden("arch/tokens.txt", path));
+    size_t n, n_vocab;
+    int32_t *ids = support_tokens(path, &n);
+    static const char *const names[] = {"blk.0.attn_q.weight", "blk.1.ffn_down_exps.weight",
+                                        "blk.2.ffn_gate_exps.weight", "output.weight", "token_embd.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        file_in_folder("nan.gguf", to);
+        rewrite_gguf(from, to, &(struct rewrite){.patch = names[i], .patch_bytes = all_nan});
+        struct sluice_options o = support_options(to);
+        float *out;
+        enum sluice_status st = support_logits(NULL, &o, ids, n, &out, &n_vocab, &err);
+        if (st != SLUICE_ERR_MODEL) fail_msg("NaN in %s gave status %d", names[i], st);
+        assert_non_null(strstr(err.message, "not finite"));
+    }
+    free(ids);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_tensor_an_expert), cmocka_unit_test(split_file),
+                                       cmocka_unit_test(missing_and_misshapen), cmocka_unit_test(nan_weights)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,261 @@
+/* Sessions: one answer whatever the cutting of the prompt, rewinding, cancelling, the context's end, refusals. */
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LONG_PROMPT 1025
+
+static char model[SUPPORT_PATH_MAX];
+static int32_t *text_ids; /* LONG_PROMPT + 64 tokens of real text */
+static struct sluice_error err;
+
+#define CHECK(call)                                                      \
+    do {                                                                 \
+        if (call) fail_msg("%s: %s (%s)", #call, err.message, err.hint); \
+    } while (0)
+
+static sluice_engine *engine_of(const char *experts, uint32_t ctx, uint32_t chunk)
+{
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    o.experts = experts;
+    o.ctx = ctx;
+    o.chunk = chunk;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    return e;
+}
+
+static int load_text(void **state)
+{
+    (void)state;
+    support_source("models/demo.gguf", model);
+    char path[SUPPORT_PATH_MAX];
+    support_source("tests/engine/text.txt", path);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    static char text[16384];
+    size_t bytes = fread(text, 1, sizeof text, f), n;
+    fclose(f);
+    struct sluice_options o = support_options(model);
+    o.vocab_only = true;
+    sluice_engine *e;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    text_ids = calloc(bytes + 8, sizeof *text_ids);
+    const struct sluice_encode_options plain = {0};
+    CHECK(sluice_encode(e, text, bytes, &plain, text_ids, bytes + 8, &n, &err));
+    assert_true(n >= LONG_PROMPT + 64);
+    sluice_engine_close(e);
+    return 0;
+}
+
+static int free_text(void **state)
+{
+    (void)state;
+    free(text_ids);
+    return 0;
+}
+
+static const size_t seams[] = {1, 2, 9, 10, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025};
+#define N_SEAMS (sizeof seams / sizeof *seams)
+
+/* One token at a time against the whole prompt at once, at every length where a route could change. */
+static void prompt_lengths(void **state)
+{
+    (void)state;
+    sluice_engine *e = engine_of("30%", 1100, 512);
+    sluice_session *s;
+    CHECK(sluice_session_open(e, &s, &err));
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    const size_t n_vocab = info.n_vocab;
+    float *want = malloc(N_SEAMS * n_vocab * sizeof *want), *got = malloc(n_vocab * sizeof *got);
+    assert_non_null(want);
+    assert_non_null(got);
+    for (size_t i = 0, at = 0; i < LONG_PROMPT; i++) {
+        CHECK(sluice_eval(s, text_ids + i, 1, got, NULL, NULL, &err));
+        if (at < N_SEAMS && i + 1 == seams[at]) memcpy(want + at++ * n_vocab, got, n_vocab * sizeof *got);
+    }
+    for (size_t i = 0; i < N_SEAMS; i++) {
+        CHECK(sluice_session_rewind(s, 0, &err));
+        CHECK(sluice_eval(s, text_ids, seams[i], got, NULL, NULL, &err));
+        if (memcmp(got, want + i * n_vocab, n_vocab * sizeof *got))
+            fail_msg("prompt of %zu tokens: other bits than token by token", seams[i]);
+    }
+    free(want);
+    free(got);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+/* A cached prefix equals a recomputed one. */
+static void rewinding(void **state)
+{
+    (void)state;
+    sluice_engine *e = engine_of("25%", 256, 64);
+    sluice_session *s;
+    CHECK(sluice_session_open(e, &s, &err));
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    float *fresh = malloc(info.n_vocab * sizeof *fresh), *again = malloc(info.n_vocab * sizeof *again);
+    assert_non_null(fresh);
+    assert_non_null(again);
+    CHECK(sluice_eval(s, text_ids, 100, fresh, NULL, NULL, &err));
+    CHECK(sluice_eval(s, text_ids + 500, 50, NULL, NULL, NULL, &err)); /* another branch */
+    for (size_t keep = 99; keep > 0; keep /= 3) {
+        CHECK(sluice_session_rewind(s, keep, &err));
+        assert_int_equal(sluice_session_tokens(s), keep);
+        int32_t id;
+        assert_int_equal(sluice_sample(s, &id, &err), SLUICE_ERR_USAGE); /* the logits went with the tokens */
+        CHECK(sluice_eval(s, text_ids + keep, 100 - keep, again, NULL, NULL, &err));
+        assert_memory_equal(fresh, again, info.n_vocab * sizeof *fresh);
+    }
+    assert_int_equal(sluice_session_rewind(s, 101, &err), SLUICE_ERR_USAGE);
+    free(fresh);
+    free(again);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+struct stopper {
+    sluice_engine *e;
+    uint64_t after; /* calls */
+};
+
+static bool stop_after(void *user, const struct sluice_progress *p)
+{
+    struct stopper *x = user;
+    if (p->phase != SLUICE_PHASE_PREFILL || !x->after) return true;
+    return --x->after > 0;
+}
+
+static void cancelling(void **state)
+{
+    (void)state;
+    struct stopper stopper = {0};
+    struct sluice_options o = support_options(model);
+    o.experts = "25%";
+    o.ctx = 256;
+    o.chunk = 32;
+    o.progress = stop_after;
+    o.user = &stopper;
+    o.log = NULL;
+    sluice_engine *e;
+    sluice_session *s;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    CHECK(sluice_session_open(e, &s, &err));
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    float *want = malloc(info.n_vocab * sizeof *want), *got = malloc(info.n_vocab * sizeof *got);
+    assert_non_null(want);
+    assert_non_null(got);
+    CHECK(sluice_eval(s, text_ids, 100, want, NULL, NULL, &err));
+    /* Stopped in the middle of any chunk's layers, the session goes on from the last whole chunk with the same bits. */
+    for (uint64_t after = 1; after < 30; after += 4) {
+        CHECK(sluice_session_rewind(s, 0, &err));
+        stopper.after = after;
+        assert_int_equal(sluice_eval(s, text_ids, 100, NULL, NULL, NULL, &err), SLUICE_CANCELLED);
+        size_t have = sluice_session_tokens(s);
+        assert_int_equal(have, (after - 1) / info.n_layers * 32);
+        CHECK(sluice_eval(s, text_ids + have, 100 - have, got, NULL, NULL, &err));
+        assert_memory_equal(want, got, info.n_vocab * sizeof *want);
+    }
+    sluice_cancel(e);
+    CHECK(sluice_session_rewind(s, 0, &err));
+    assert_int_equal(sluice_eval(s, text_ids, 100, NULL, NULL, NULL, &err), SLUICE_CANCELLED);
+    CHECK(sluice_eval(s, text_ids, 100, got, NULL, NULL, &err));
+    assert_memory_equal(want, got, info.n_vocab * sizeof *want);
+    free(want);
+    free(got);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+static void context_end(void **state)
+{
+    (void)state;
+    sluice_engine *e = engine_of(NULL, 40, 0);
+    sluice_session *s, *second;
+    CHECK(sluice_session_open(e, &s, &err));
+    assert_int_equal(sluice_session_open(e, &second, &err), SLUICE_ERR_USAGE);
+    CHECK(sluice_eval(s, text_ids, 39, NULL, NULL, NULL, &err));
+    assert_int_equal(sluice_eval(s, text_ids, 2, NULL, NULL, NULL, &err), SLUICE_CONTEXT_FULL);
+    assert_int_equal(sluice_session_tokens(s), 39);
+    CHECK(sluice_eval(s, text_ids, 1, NULL, NULL, NULL, &err));
+    assert_int_equal(sluice_eval(s, text_ids, 1, NULL, NULL, NULL, &err), SLUICE_CONTEXT_FULL);
+    const int32_t bad[] = {-1, 4096, INT32_MAX};
+    CHECK(sluice_session_rewind(s, 0, &err));
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(sluice_eval(s, &bad[i], 1, NULL, NULL, NULL, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "4096"));
+    }
+    assert_int_equal(sluice_eval(s, text_ids, 0, NULL, NULL, NULL, &err), SLUICE_ERR_USAGE);
+    sluice_session_close(s);
+    CHECK(sluice_session_open(e, &second, &err));
+    sluice_session_close(second);
+    sluice_engine_close(e);
+}
+
+/* Seeded sampling gives the same text at any cache size. */
+static void sampling(void **state)
+{
+    (void)state;
+    int32_t first[60];
+    for (int round = 0; round < 2; round++) {
+        sluice_engine *e = engine_of(round ? "20%" : "100%", 200, round ? 5 : 0);
+        sluice_session *s;
+        CHECK(sluice_session_open(e, &s, &err));
+        struct sluice_sampling p;
+        sluice_sampling_init(&p);
+        p.seed = 7;
+        CHECK(sluice_session_sampling(s, &p, &err));
+        CHECK(sluice_eval(s, text_ids, 30, NULL, NULL, NULL, &err));
+        for (int i = 0; i < 60; i++) {
+            int32_t id;
+            CHECK(sluice_sample(s, &id, &err));
+            if (round) assert_int_equal(id, first[i]);
+            first[i] = id;
+            CHECK(sluice_eval(s, &id, 1, NULL, NULL, NULL, &err));
+        }
+        p.top_p = 1.5f;
+        assert_int_equal(sluice_session_sampling(s, &p, &err), SLUICE_ERR_USAGE);
+        sluice_session_close(s);
+        sluice_engine_close(e);
+    }
+}
+
+/* Every KV type answers alike to within its precision, and differs from the others (so the option does something). */
+static void kv_types(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"f32", "f16", "q8_0"};
+    float *rows[3];
+    size_t n_vocab = 0;
+    for (int i = 0; i < 3; i++) {
+        struct sluice_options o = support_options(model);
+        o.kv_type = types[i];
+        CHECK(support_logits(NULL, &o, text_ids, 80, &rows[i], &n_vocab, &err));
+    }
+    const double half = support_nmse(rows[1], rows[0], 80 * n_vocab),
+                 bytes = support_nmse(rows[2], rows[0], 80 * n_vocab);
+    print_message("nmse against an f32 cache: f16 %.3g, q8_0 %.3g\n", half, bytes);
+    assert_true(half < 1e-3);
+    assert_true(bytes < 2e-2);
+    assert_memory_not_equal(rows[0], rows[1], n_vocab * 80 * sizeof(float));
+    assert_memory_not_equal(rows[1], rows[2], n_vocab * 80 * sizeof(float));
+    for (int i = 0; i < 3; i++) free(rows[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prompt_lengths), cmocka_unit_test(rewinding), cmocka_unit_test(cancelling),
+        cmocka_unit_test(context_end),    cmocka_unit_test(sampling),  cmocka_unit_test(kv_types),
+    };
+    return cmocka_run_group_tests(tests, load_text, free_text);
+}
