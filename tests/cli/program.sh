@@ -222,4 +222,32 @@ is out 'Hello, wörld!\n'
 printf 'one\ntwo\n' | "$fake" chat -m endless -q >out 2>err
 has err 'context full (60 tokens)'
 
+# --- completions: they parse, and bash's answers are right
+"$fake" help --completion bash >bash.sh
+"$fake" help --completion zsh >zsh.sh
+"$fake" help --completion fish >fish.sh
+for shell in bash zsh fish; do
+    command -v $shell >/dev/null || continue
+    $shell -n $shell.sh 2>err || fail "$shell does not read its completions: $(cat err)"
+done
+complete_bash() { # WORDS...: what bash offers for the last one
+    bash -c '. ./bash.sh; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice; echo "${COMPREPLY[*]}"' bash "$@" >out
+}
+if command -v bash >/dev/null; then
+    complete_bash sluice pl
+    is out 'plan\n'
+    complete_bash sluice run --te
+    is out '--temp\n'
+    complete_bash sluice plan --te
+    is out '\n'
+    complete_bash sluice run --kv-type q
+    is out 'q8_0\n'
+    complete_bash sluice run --kv-type = q
+    is out 'q8_0\n'
+    complete_bash sluice help qua
+    is out 'quantize\n'
+    complete_bash sluice run -m mod
+    is out 'model\n'
+fi
+
 [ $failures -eq 0 ] || exit 1
