@@ -6,10 +6,11 @@
  * one a class are enough to reach the limit; if frames run out nevertheless, a class evicts instead of growing.
  *
  * Changing class: if a class has no free slot and the limit is reached, and another class's coldest expert is colder
- * than its own coldest, the chunk around that expert leaves: its experts are evicted, its memory goes back, and the
- * asking class grows. Not if a slot of the chunk is busy, if the other class would fall below its floor, or if most of
- * the chunk's experts are warmer than the own victim (then evicting that one costs less). All of this is O(classes)
- * and O(slots of one chunk), both small, and O(log n) in the number of experts. */
+ * than its own coldest, the chunk around that expert changes hands: its experts are evicted, and its frame, with what
+ * memory it has, goes to the asking class. Not if a slot of the chunk is busy, if the other class would fall below its
+ * floor, or if most of the chunk's experts are warmer than the own victim (then evicting that one costs less). Classes
+ * in balance would pass chunks to and fro with every layer, so a class evicts a few of its own in between. All of this
+ * is O(classes) and O(slots of one chunk), both small, and O(log n) in the number of experts. */
 #include "expert/arena.h"
 
 #include "base/assert.h"
@@ -18,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETIRE_MAX 4 /* chunks that one acquire may take from colder classes */
+#define RETIRE_MAX 4     /* chunks that one acquire may take from colder classes */
+#define EVICT_BETWEEN 4u /* own experts that a class evicts before it takes another chunk */
 
 struct geometry {
     uint64_t limit_bytes, frame_bytes;
@@ -83,6 +85,7 @@ static uint32_t chunk_of(const struct arena *a, uint32_t slot) { return slot / a
 
 static uint8_t *frame_memory(const struct arena *a, uint32_t chunk) { return a->base + chunk * a->frame_bytes; }
 
+/* Of its slots; what is registered with io. */
 static size_t chunk_bytes(const struct arena *a, const struct arena_chunk *chunk)
 {
     return (size_t)chunk->n_slots * a->classes[chunk->class_index].shape->slot_bytes;
@@ -252,40 +255,54 @@ static void say_refused(struct arena *a, size_t bytes, int error)
              bytes, strerror(error), a->committed_bytes, a->limit_bytes);
 }
 
-/* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system. */
+/* Commits or returns the end of a frame's memory. 0 or -errno; then nothing has changed. */
+static int set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
+{
+    const struct os_calls *os = a->config.os;
+    uint64_t have = a->chunks[chunk].bytes;
+    int error = 0;
+    if (bytes > have) error = os->commit(os->user, frame_memory(a, chunk) + have, (size_t)(bytes - have));
+    if (bytes < have) error = os->decommit(os->user, frame_memory(a, chunk) + bytes, (size_t)(have - bytes));
+    if (error < 0) return error;
+    a->chunks[chunk].bytes = bytes;
+    a->committed_bytes = a->committed_bytes - have + bytes;
+    BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
+    return 0;
+}
+
+/* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system, which is
+ * then not asked for more. */
 static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
 {
     struct arena_class *class = &a->classes[class_index];
-    uint64_t room = (a->limit_bytes - a->committed_bytes) / class->shape->slot_bytes;
-    uint32_t missing = usable(class) < class->shape->n_experts ? class->shape->n_experts - usable(class) : 0;
-    uint32_t n = class->fit < n_max ? class->fit : n_max;
-    if (n > missing) n = missing;
-    if (n > room) n = (uint32_t)room;
-    if (n == 0 || a->empty == ARENA_NONE) return false;
-
-    uint32_t chunk = a->empty;
+    uint32_t chunk = a->empty, slot_bytes = class->shape->slot_bytes, n = class->fit < n_max ? class->fit : n_max;
+    if (chunk == ARENA_NONE || usable(class) >= class->shape->n_experts) return false;
     struct arena_chunk *h = &a->chunks[chunk];
-    size_t bytes = (size_t)n * class->shape->slot_bytes;
-    int error = a->config.os->commit(a->config.os->user, frame_memory(a, chunk), bytes);
+    uint64_t room = (a->limit_bytes - a->committed_bytes + h->bytes) / slot_bytes;
+    if (n > class->shape->n_experts - usable(class)) n = class->shape->n_experts - usable(class);
+    if (n > room) n = (uint32_t)room;
+    uint64_t bytes = (uint64_t)n * slot_bytes;
+    int error = bytes > h->bytes ? set_bytes(a, chunk, bytes) : 0;
     if (error < 0) {
-        say_refused(a, bytes, -error);
+        say_refused(a, (size_t)(bytes - h->bytes), -error);
         a->limit_bytes = a->committed_bytes;
-        return false;
+        n = (uint32_t)(h->bytes / slot_bytes);
     }
+    if (n == 0) return false;
     a->empty = h->next_empty;
-    *h = (struct arena_chunk){.n_slots = n, .class_index = class_index};
-    a->committed_bytes += bytes;
-    BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
+    h->n_slots = n;
+    h->class_index = class_index;
+    h->n_busy = 0;
+    set_bytes(a, chunk, chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
     carve(a, chunk);
     return true;
 }
 
-/* Evicts a chunk's experts and returns its memory to the system. */
-static bool retire(struct arena *a, uint32_t chunk)
+/* Evicts a chunk's experts; the frame is empty then and still has its memory. */
+static void retire(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
     struct arena_class *class = &a->classes[h->class_index];
-    size_t bytes = chunk_bytes(a, h);
     BASE_ASSERT(h->n_busy == 0, "E1, E2 a chunk with a pinned or reading slot stays");
     BASE_ASSERT(usable(class) >= class->floor + h->n_slots, "E4 a class never goes below its floor");
     for (uint32_t i = 0; i < h->n_slots; i++) {
@@ -294,17 +311,11 @@ static bool retire(struct arena *a, uint32_t chunk)
         list_remove(a, slot);
     }
     class->n_slots -= h->n_slots;
-    io_memory_forget(a->config.io, frame_memory(a, chunk), bytes);
-    int error = a->config.os->decommit(a->config.os->user, frame_memory(a, chunk), bytes);
-    if (error < 0) { /* still held, so still counted: the class keeps it */
-        carve(a, chunk);
-        return false;
-    }
-    a->committed_bytes -= bytes;
-    a->recarved++;
-    *h = (struct arena_chunk){.next_empty = a->empty};
+    io_memory_forget(a->config.io, frame_memory(a, chunk), chunk_bytes(a, h));
+    h->n_slots = 0;
+    h->next_empty = a->empty;
     a->empty = chunk;
-    return true;
+    a->recarved++;
 }
 
 /* ---- room for one more expert ---- */
@@ -347,12 +358,17 @@ static uint32_t colder_chunk(const struct arena *a, uint32_t class_index, bool m
 /* Grows the class, with memory of colder classes if it must be. */
 static bool make_room(struct arena *a, uint32_t class_index, bool must)
 {
+    struct arena_class *class = &a->classes[class_index];
     if (grow(a, class_index, UINT32_MAX)) return true;
-    if (usable(&a->classes[class_index]) >= a->classes[class_index].shape->n_experts) return false;
+    if (usable(class) >= class->shape->n_experts) return false;
+    if (!must && class->n_evicted < EVICT_BETWEEN) return false;
     for (int i = 0; i < RETIRE_MAX; i++) {
         uint32_t chunk = colder_chunk(a, class_index, must);
-        if (chunk == ARENA_NONE || !retire(a, chunk)) return false;
+        if (chunk == ARENA_NONE) return false;
+        retire(a, chunk);
+        class->n_evicted = 0;
         if (grow(a, class_index, UINT32_MAX)) return true;
+        set_bytes(a, chunk, 0); /* too small alone: makes room under the limit */
     }
     return false;
 }
@@ -364,6 +380,7 @@ uint32_t arena_acquire(struct arena *a, uint32_t class_index)
         uint32_t victim = policy_victim(a->policy, class_index);
         if (victim == POLICY_NONE) return ARENA_NONE;
         arena_evict(a, a->slot_of[victim]);
+        class->n_evicted++;
     }
     return class->free;
 }
@@ -473,7 +490,7 @@ static void check_chunk(const struct arena *a, uint32_t chunk, struct tally *t)
     uint32_t class_index = h->class_index, n_busy = 0;
     const struct arena_class *class = &a->classes[class_index];
     BASE_ASSERT(h->n_slots <= class->fit, "a chunk fits its frame");
-    t->committed += chunk_bytes(a, h);
+    BASE_ASSERT(h->bytes >= chunk_bytes(a, h) && h->bytes <= a->frame_bytes, "E6 a chunk's slots are committed");
     t->n_slots[class_index] += h->n_slots;
     for (uint32_t i = 0; i < h->n_slots; i++) {
         uint32_t slot = chunk * a->n_per_frame + i;
@@ -500,6 +517,7 @@ void arena_check(const struct arena *a)
     struct tally t = {0};
     uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
     for (uint32_t i = 0; i < a->n_frames; i++) {
+        t.committed += a->chunks[i].bytes;
         if (a->chunks[i].n_slots == 0) continue;
         n_used++;
         check_chunk(a, i, &t);

@@ -2,8 +2,9 @@
  * the cache alone (cache.c).
  *
  * A chunk commits exactly its slots, which are whole pages, so committed bytes are the sum of slots' real sizes (E6)
- * and any limit from the floor on can be used to within one slot. A frame is as long as a few of the largest slots;
- * what a chunk does not fill of it is address space and costs nothing. */
+ * and any limit from the floor on can be used to within one slot. (Only memory that the system does not take back stays
+ * with its frame, and is counted.) A frame is as long as a few of the largest slots; what a chunk does not fill of it
+ * is address space and costs nothing. */
 #ifndef EXPERT_ARENA_H
 #define EXPERT_ARENA_H
 
@@ -33,15 +34,17 @@ struct arena_chunk {
     uint32_t class_index; /* of a chunk */
     uint32_t n_busy;      /* slots READING or PINNED */
     uint32_t next_empty;  /* of an empty frame */
+    uint64_t bytes;       /* committed in the frame */
 };
 
 struct arena_class {
     const struct expert_class *shape;
-    uint32_t fit;     /* slots in a frame */
-    uint32_t floor;   /* slots that it never goes below */
-    uint32_t n_slots; /* carved */
-    uint32_t n_stuck; /* of them */
-    uint32_t free;    /* first of the list */
+    uint32_t fit;       /* slots in a frame */
+    uint32_t floor;     /* slots that it never goes below */
+    uint32_t n_slots;   /* carved */
+    uint32_t n_stuck;   /* of them */
+    uint32_t free;      /* first of the list */
+    uint32_t n_evicted; /* since it last took a chunk of another class */
 };
 
 struct arena {

@@ -89,9 +89,7 @@ static enum sluice_status check_asked(const struct plan_input *in, struct choice
         c->ctx_min = c->ctx_max < CTX_AUTO_MIN ? c->ctx_max : CTX_AUTO_MIN;
     }
     c->chunk_min = in->chunk_asked ? in->chunk_asked : 1;
-    if (c->chunk_min > c->ctx_max)
-        return base_fail(err, SLUICE_ERR_USAGE, "ask for a smaller chunk or a longer context",
-                         "a prefill chunk of %u tokens was asked for; the context has %u", c->chunk_min, c->ctx_max);
+    if (c->chunk_min > c->ctx_max) c->chunk_min = c->ctx_max; /* no prompt is longer than that */
     if (c->chunk_min > c->ctx_min) /* a power of two that holds the chunk; <= ctx_max, which is one too */
         while (c->ctx_min < c->chunk_min) c->ctx_min *= 2;
     return SLUICE_OK;
@@ -193,7 +191,7 @@ static uint32_t choose_ctx(const struct plan_input *in, const struct choice *c, 
 /* As large as useful while its memory stays a fair share and the experts keep what they must have. */
 static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c, uint64_t budget, uint32_t ctx)
 {
-    if (in->chunk_asked) return in->chunk_asked;
+    if (in->chunk_asked) return in->chunk_asked < ctx ? in->chunk_asked : ctx;
     uint64_t token = add(in->scratch_bytes_per_chunk_token, in->output_bytes_per_chunk_token);
     uint64_t slots = c->wanted ? c->wanted : c->floor;
     uint64_t spare = less(budget, add(rows_bytes(in, ctx, 0), slots));

@@ -150,6 +150,40 @@ static void test_truncated_file(void **state)
     rig_end(&r); /* in the middle of a want */
 }
 
+/* One byte is missing at the very end of the last expert. */
+static void test_last_byte_missing(void **state)
+{
+    (void)state;
+    enum io_backend backends[3];
+    unsigned n = rig_backends(backends);
+    for (unsigned b = 0; b < n; b++)
+        for (int cut = 0; cut < 2; cut++) {
+            struct cache_rig r;
+            uint32_t last = 0;
+            begin(&r, backends[b], 0, 0);
+            for (uint32_t e = 0; e < RIG_EXPERTS; e++) {
+                struct expert_extent x = expert_catalog_extent(r.catalog, 6, e, 2);
+                if (x.offset + x.bytes == r.file.bytes) last = e;
+            }
+            struct expert_extent x = expert_catalog_extent(r.catalog, 6, last, 2);
+            assert_int_equal(x.offset + x.bytes, r.file.bytes);
+            if (cut) {
+                struct expert_view view;
+                fault_add(&r.fault, (struct fault_rule){
+                                        .kind = FAULT_CUT, .path = r.file.path, .bytes = (size_t)r.file.bytes - 1});
+                assert_int_equal(expert_want(r.cache, 6, &last, 1, &r.err), SLUICE_OK);
+                enum sluice_status status = expert_take(r.cache, &view, &r.err);
+                if (!status) status = expert_finish(r.cache, &view, &r.err);
+                assert_int_equal(status, SLUICE_ERR_IO);
+                assert_says(&r, "part 3 of 3 (down)");
+                expert_abort(r.cache);
+            } else {
+                rig_step(&r, 6, &last, 1); /* the direct read reaches past the end, and is good */
+            }
+            rig_end(&r);
+        }
+}
+
 /* ---- reads that do not return ---- */
 
 static unsigned hanging_backends(enum io_backend out[3])
@@ -392,6 +426,34 @@ static void test_commit_refused(void **state)
     }
 }
 
+static int decommit_refused(void *user, void *at, size_t bytes)
+{
+    (void)user, (void)at, (void)bytes;
+    return -ENOMEM;
+}
+
+/* Memory that the system does not take back stays counted, and is used again. */
+static void test_decommit_refused(void **state)
+{
+    (void)state;
+    struct cache_rig r;
+    struct shape_random random = {3};
+    rig_init(&r, 3);
+    rig_open(&r, IO_AUTO, false, 0);
+    r.fault.calls.decommit = decommit_refused;
+    uint64_t budget = 2 * expert_cache_floor_bytes(r.catalog) + 777;
+    assert_int_equal(rig_cache(&r, POLICY_LRU, budget), SLUICE_OK);
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t ids[RIG_USED];
+        rig_choose(&random, RIG_EXPERTS, ids, RIG_USED);
+        rig_step(&r, r.layers[i / 100], ids, RIG_USED);
+        expert_tick(r.cache, 1);
+        assert_true(rig_stats(&r).committed_bytes <= budget);
+    }
+    assert_true(rig_stats(&r).recarved > 0);
+    rig_end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,7 +467,9 @@ int main(void)
         cmocka_unit_test(test_quarantine_below_the_floor),
         cmocka_unit_test(test_quarantine_takes_from_other_classes),
         cmocka_unit_test(test_destroy_with_a_stuck_read),
+        cmocka_unit_test(test_last_byte_missing),
         cmocka_unit_test(test_commit_refused),
+        cmocka_unit_test(test_decommit_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

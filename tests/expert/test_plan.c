@@ -265,8 +265,6 @@ static const struct line {
     {"470M", "1G", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 1493M"},
     /* misuse */
     {NULL, NULL, 40961, 0, false, SLUICE_ERR_USAGE, 0, 0, 0, 0, "40961 tokens was asked for; the model has 40960"},
-    {NULL, NULL, 100, 101, false, SLUICE_ERR_USAGE, 0, 0, 0, 0, "the context has 100"},
-    {NULL, NULL, 0, 8193, false, SLUICE_ERR_USAGE, 0, 0, 0, 0, "the context has 8192"},
 };
 
 static void check_line(const struct line *t, struct expert_catalog *catalog)
