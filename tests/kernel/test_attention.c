@@ -1,0 +1,189 @@
+/* Attention against a plain computation in double precision, and to the bit over levels, workers and the way a prompt
+ * is cut into chunks. */
+#include "util.h"
+
+static const unsigned thread_counts[] = {1, 2, 3, 8};
+#define N_THREAD_COUNTS (sizeof thread_counts / sizeof thread_counts[0])
+
+struct shape {
+    uint32_t k_type, v_type;
+    size_t n_head, n_head_kv, d_head, d_head_v, n_tokens, pos0;
+};
+
+struct cache {
+    struct shape s;
+    size_t n_positions, k_bytes, v_bytes;
+    float *q;
+    uint8_t *k, *v;
+};
+
+static void cache_make(struct cache *c, const struct shape *s, uint64_t *seed)
+{
+    *c = (struct cache){.s = *s, .n_positions = s->pos0 + s->n_tokens};
+    c->k_bytes = quant_row_bytes(quant_type(s->k_type), s->d_head);
+    c->v_bytes = quant_row_bytes(quant_type(s->v_type), s->d_head_v);
+    c->q = must_alloc(s->n_tokens * s->n_head * s->d_head * sizeof *c->q);
+    c->k = must_alloc(c->n_positions * s->n_head_kv * c->k_bytes);
+    c->v = must_alloc(c->n_positions * s->n_head_kv * c->v_bytes);
+    float x[KERNEL_HEAD_MAX];
+    for (size_t i = 0; i < s->n_tokens * s->n_head * s->d_head; i++) c->q[i] = random_float(seed) * 2;
+    for (size_t i = 0; i < c->n_positions * s->n_head_kv; i++) {
+        for (size_t e = 0; e < s->d_head; e++) x[e] = random_float(seed) * 2;
+        scalar_table()->store_kv(s->k_type, x, s->d_head, c->k + i * c->k_bytes);
+        for (size_t e = 0; e < s->d_head_v; e++) x[e] = random_float(seed);
+        scalar_table()->store_kv(s->v_type, x, s->d_head_v, c->v + i * c->v_bytes);
+    }
+}
+
+static void cache_free(struct cache *c)
+{
+    free(c->q);
+    free(c->k);
+    free(c->v);
+}
+
+/* Tokens first .. first + n - 1 of the shape. */
+static void run(const struct kernel_ctx *k, const struct cache *c, size_t first, size_t n, float *out)
+{
+    const struct shape *s = &c->s;
+    struct kernel_attention a = {.q = c->q + first * s->n_head * s->d_head,
+                                 .k = c->k,
+                                 .v = c->v,
+                                 .k_type = s->k_type,
+                                 .v_type = s->v_type,
+                                 .n_head = s->n_head,
+                                 .n_head_kv = s->n_head_kv,
+                                 .d_head = s->d_head,
+                                 .d_head_v = s->d_head_v,
+                                 .n_tokens = n,
+                                 .pos0 = s->pos0 + first,
+                                 .scale = 0.2f,
+                                 .out = out + first * s->n_head * s->d_head_v};
+    kernel_attention_run(k, &a);
+}
+
+/* The query as the products see it: Q8_0 keys meet a quantised one. */
+static void query_values(const struct shape *s, const float *x, float *out)
+{
+    int8_t q[KERNEL_HEAD_MAX];
+    int16_t sums[KERNEL_HEAD_MAX / 16];
+    float d[KERNEL_HEAD_MAX / 32];
+    memcpy(out, x, s->d_head * sizeof *out);
+    if (s->k_type != QUANT_Q8_0) return;
+    quant_activations(QUANT_FORM_32, x, s->d_head, q, d, sums);
+    for (size_t e = 0; e < s->d_head; e++) out[e] = (float)q[e] * d[e / 32];
+}
+
+static void by_hand(const struct cache *c, double *out)
+{
+    const struct shape *s = &c->s;
+    double *p = must_alloc(c->n_positions * sizeof *p);
+    float row[KERNEL_HEAD_MAX];
+    for (size_t t = 0; t < s->n_tokens; t++)
+        for (size_t h = 0; h < s->n_head; h++) {
+            float q[KERNEL_HEAD_MAX];
+            query_values(s, c->q + (t * s->n_head + h) * s->d_head, q);
+            double *o = out + (t * s->n_head + h) * s->d_head_v, max = -INFINITY, sum = 0;
+            size_t kv = h / (s->n_head / s->n_head_kv), n = s->pos0 + t + 1;
+            for (size_t j = 0; j < n; j++) {
+                quant_type(s->k_type)->decode(c->k + (j * s->n_head_kv + kv) * c->k_bytes, row, s->d_head);
+                p[j] = 0;
+                for (size_t e = 0; e < s->d_head; e++) p[j] += (double)q[e] * (double)row[e];
+                p[j] *= 0.2;
+                max = p[j] > max ? p[j] : max;
+            }
+            for (size_t e = 0; e < s->d_head_v; e++) o[e] = 0;
+            for (size_t j = 0; j < n; j++) {
+                double weight = exp(p[j] - max);
+                sum += weight;
+                quant_type(s->v_type)->decode(c->v + (j * s->n_head_kv + kv) * c->v_bytes, row, s->d_head_v);
+                for (size_t e = 0; e < s->d_head_v; e++) o[e] += weight * (double)row[e];
+            }
+            for (size_t e = 0; e < s->d_head_v; e++) o[e] /= sum;
+        }
+    free(p);
+}
+
+static void check_shape(const struct shape *s, struct kernel_pool *const pools[N_THREAD_COUNTS])
+{
+    uint64_t seed = s->d_head * 100 + s->pos0 + s->n_head;
+    struct cache c;
+    cache_make(&c, s, &seed);
+    size_t n = s->n_tokens * s->n_head * s->d_head_v;
+    float *want = must_alloc(n * sizeof *want), *got = must_alloc(n * sizeof *got);
+    double *plain = must_alloc(n * sizeof *plain);
+
+    struct kernel_ctx k = {.table = scalar_table(), .pool = pools[0]};
+    run(&k, &c, 0, s->n_tokens, want);
+    by_hand(&c, plain);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(plain[i] - (double)want[i]) < 1e-4))
+            fail_msg("element %zu: %g, not %g", i, (double)want[i], plain[i]);
+
+    for (int level = 0; level < 2; level++)
+        for (size_t p = 0; p < N_THREAD_COUNTS; p++) {
+            k = (struct kernel_ctx){.table = level_table(level ? "avx2" : "scalar"), .pool = pools[p]};
+            if (!k.table) continue;
+            memset(got, 0xff, n * sizeof *got);
+            run(&k, &c, 0, s->n_tokens, got);
+            expect_same(got, want, n, "attention");
+            memset(got, 0xff, n * sizeof *got); /* token by token, and in chunks of 7 */
+            size_t step = p % 2 ? 7 : 1;
+            for (size_t t = 0; t < s->n_tokens; t += step)
+                run(&k, &c, t, s->n_tokens - t < step ? s->n_tokens - t : step, got);
+            expect_same(got, want, n, "attention in chunks");
+        }
+    free(want);
+    free(got);
+    free(plain);
+    cache_free(&c);
+}
+
+static void test_attention(void **state)
+{
+    static const struct shape shapes[] = {
+        {QUANT_F32, QUANT_F32, 4, 2, 64, 64, 5, 0},     {QUANT_F32, QUANT_F32, 3, 3, 17, 5, 70, 60},
+        {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 3, 63},  {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 1, 64},
+        {QUANT_F16, QUANT_F32, 5, 1, 80, 40, 20, 120},  {QUANT_F16, QUANT_F16, 20, 1, 576, 512, 2, 130},
+        {QUANT_Q8_0, QUANT_Q8_0, 4, 4, 64, 64, 9, 190}, {QUANT_Q8_0, QUANT_F16, 6, 2, 96, 70, 33, 31},
+        {QUANT_Q8_0, QUANT_Q8_0, 9, 3, 576, 32, 2, 1},  {QUANT_F32, QUANT_Q8_0, 2, 1, 1, 64, 130, 0},
+    };
+    struct kernel_pool *pools[N_THREAD_COUNTS];
+    struct sluice_error err;
+    for (size_t i = 0; i < N_THREAD_COUNTS; i++)
+        assert_int_equal(kernel_pool_create(thread_counts[i], &pools[i], &err), SLUICE_OK);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_shape(&shapes[i], pools);
+    for (size_t i = 0; i < N_THREAD_COUNTS; i++) kernel_pool_destroy(pools[i]);
+}
+
+/* A fault in a key reaches the queries that see it, and no others. */
+static void test_nan_stays_visible(void **state)
+{
+    static const struct shape s = {QUANT_F16, QUANT_F16, 2, 1, 32, 32, 100, 0};
+    uint64_t seed = 9;
+    struct cache c;
+    struct kernel_pool *pool;
+    struct sluice_error err;
+    assert_int_equal(kernel_pool_create(2, &pool, &err), SLUICE_OK);
+    cache_make(&c, &s, &seed);
+    uint16_t nan_bits = 0x7e00;
+    memcpy(c.k + 70 * c.k_bytes + 6, &nan_bits, sizeof nan_bits);
+    static float out[100 * 2 * 32];
+    for (int level = 0; level < 2; level++) {
+        struct kernel_ctx k = {.table = level_table(level ? "avx2" : "scalar"), .pool = pool};
+        if (!k.table) continue;
+        run(&k, &c, 0, 100, out);
+        for (size_t i = 0; i < 100 * 2 * 32; i++) assert_true((out[i] != out[i]) == (i / 64 >= 70));
+    }
+    cache_free(&c);
+    kernel_pool_destroy(pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_nan_stays_visible),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
