@@ -241,11 +241,18 @@ void io_drop_all(struct io *io)
     }
 }
 
+static void piece_hand(struct io *io, struct io_piece *p);
+
 static void piece_is_late(struct io *io, struct io_piece *p)
 {
     struct io_request *r = p->request;
+    /* It only stood behind others: it begins anew, or fails with all that waits if nothing moves any more. */
+    bool fresh = can_put_back(p);
     if (piece_recall(io, p)) {
-        fail_piece(io, p, IO_LATE);
+        if (fresh)
+            put_back(io, p);
+        else
+            piece_hand(io, p);
         return;
     }
     piece_leaves(io, p);

@@ -2,6 +2,8 @@
  * writes to. */
 #include "io/room.h"
 
+#include "base/assert.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -153,22 +155,31 @@ fail:
     return status;
 }
 
+/* Says what has not come back, and keeps its files open: another file must not get their descriptors. */
+static void leave_behind(struct io *io)
+{
+    const struct io_request *r = NULL;
+    for (unsigned i = 0; i < io->driver->places; i++)
+        if (io->pieces[i].state == PIECE_STUCK) r = io->pieces[i].request;
+    BASE_ASSERT(r, "n_stuck counts the pieces that are stuck");
+    base_log(&io->log, BASE_LOG_WARN,
+             "%s: %u reads (one at byte %" PRIu64 ") have not returned: what they need stays behind, and their memory "
+             "must not be used again",
+             io->files[r->file].path, io->n_stuck, r->failed_at_);
+    for (unsigned i = 0; i < io->driver->places; i++)
+        if (io->pieces[i].state == PIECE_STUCK) {
+            struct io_file *f = &io->files[io->pieces[i].file];
+            f->fd = f->fd_before = -1;
+        }
+}
+
 void io_close(struct io *io)
 {
     if (!io) return;
     io_drop_all(io);
     /* What is in flight comes back or becomes stuck within the limit. */
     while (io->n_handed > 0) io_advance(io, io_next_event_ns(io));
-    if (io->n_stuck > 0) {
-        const struct io_request *r = NULL;
-        for (unsigned i = 0; i < io->driver->places; i++)
-            if (io->pieces[i].state == PIECE_STUCK) r = io->pieces[i].request;
-        base_log(&io->log, BASE_LOG_WARN,
-                 "%s: %u reads (one at byte %" PRIu64
-                 ") have not returned: what they need stays behind, and their memory "
-                 "must not be used again",
-                 io->files[r->file].path, io->n_stuck, r->failed_at_);
-    }
+    if (io->n_stuck > 0) leave_behind(io);
     io->driver->close(io->driver, io->n_stuck > 0);
     free_all(io);
 }

@@ -33,7 +33,7 @@ static bool tiles_permitted(void)
 static void read_name(struct os_cpu *out)
 {
     unsigned brand[12];
-    if ((unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return; /* clang's version returns int */
+    if ((unsigned)(unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) return; /* clang's version returns int */
     for (unsigned i = 0; i < 3; i++)
         __cpuid(0x80000002u + i, brand[4 * i], brand[4 * i + 1], brand[4 * i + 2], brand[4 * i + 3]);
     char text[sizeof brand + 1];
