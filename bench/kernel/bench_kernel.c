@@ -1,0 +1,185 @@
+/* Throughput of the products, a line a format and batch, beside the memory bandwidth measured the same way.
+ *
+ *   bench_kernel [--level NAME] [--threads N] [--type NAME] [--mib N]
+ *
+ * One-token products stream weights that do not fit the caches, so their GB/s should come near the bandwidth; batches
+ * are bound by arithmetic, so look at their multiply-adds a second. Attention follows: one token over long caches. */
+#include "kernel/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_IN 2048
+#define BEST_OF 5
+
+struct options {
+    const char *level, *type;
+    unsigned threads;
+    size_t bytes;
+};
+
+static double now(void) { return (double)os_system()->now_ns(os_system()->user) * 1e-9; }
+
+static void *must(void *p)
+{
+    if (p) return p;
+    fputs("out of memory\n", stderr);
+    exit(4);
+}
+
+/* ---- bandwidth: every worker adds up its share of a large array ---- */
+
+struct read_job {
+    const uint64_t *data;
+    size_t n;
+    uint64_t sums[KERNEL_THREADS_MAX * 8];
+};
+
+static void read_run(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct read_job *j = arg;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, j->n, 64, &begin, &end);
+    uint64_t s[8] = {0};
+    for (size_t i = begin; i + 8 <= end; i += 8)
+        for (size_t l = 0; l < 8; l++) s[l] += j->data[i + l];
+    for (size_t l = 0; l < 8; l++) j->sums[worker * 8] += s[l];
+}
+
+static double bandwidth(struct kernel_pool *pool, const void *data, size_t bytes)
+{
+    static struct read_job j;
+    j.data = data;
+    j.n = bytes / sizeof *j.data;
+    double best = 1e9;
+    for (int i = 0; i < BEST_OF; i++) {
+        double t = now();
+        kernel_pool_run(pool, read_run, &j);
+        t = now() - t;
+        if (t < best) best = t;
+    }
+    return (double)bytes / best;
+}
+
+/* ---- products ---- */
+
+static void bench_type(const struct kernel_ctx *k, const struct options *o, const struct quant_type *type, void *data,
+                       double memory)
+{
+    static const size_t batches[] = {1, 2, 3, 4, 8, 32, 128, 512};
+    struct kernel_weight w = {.type = type, .data = data, .n_in = N_IN};
+    for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+        size_t n = batches[b], bytes = n == 1 ? o->bytes : o->bytes / (4 * n);
+        w.n_out = bytes / quant_row_bytes(type, N_IN) / 8 * 8;
+        if (w.n_out < 256) w.n_out = 256;
+        float *x = must(malloc(n * N_IN * sizeof *x)), *out = must(malloc(n * w.n_out * sizeof *out));
+        for (size_t i = 0; i < n * N_IN; i++) x[i] = (float)(int)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
+        void *forms = must(aligned_alloc(64, kernel_acts_bytes(N_IN, n)));
+        struct kernel_acts acts;
+        kernel_acts_place(&acts, x, N_IN, n, forms);
+        kernel_acts_fill(k, &acts, type->form);
+        kernel_matmul(k, &w, NULL, &acts, out);
+        double best = 1e9;
+        for (int i = 0; i < BEST_OF; i++) {
+            double t = now();
+            kernel_matmul(k, &w, NULL, &acts, out);
+            t = now() - t;
+            if (t < best) best = t;
+        }
+        double weight_bytes = (double)(quant_row_bytes(type, N_IN) * w.n_out);
+        printf("%-7s %4zu tokens %6zu rows %9.1f GB/s (%3.0f %% of memory) %9.1f GMAC/s\n", type->name, n, w.n_out,
+               weight_bytes / best * 1e-9, 100 * weight_bytes / best / memory,
+               (double)n * N_IN * (double)w.n_out / best * 1e-9);
+        free(x);
+        free(out);
+        free(forms);
+    }
+}
+
+static void bench_attention(const struct kernel_ctx *k, uint32_t type, const void *data, size_t bytes)
+{
+    enum { HEADS = 32, HEADS_KV = 4, D = 128 };
+    static const size_t n_tokens[] = {1, 64};
+    size_t row = quant_row_bytes(quant_type(type), D) * HEADS_KV;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = n_tokens[i], n_positions = n == 1 ? 32768 : 4096;
+        if (n_positions * row > bytes) continue;
+        float *q = must(calloc(n * HEADS * D, sizeof *q)), *out = must(malloc(n * HEADS * D * sizeof *out));
+        struct kernel_attention a = {.q = q,
+                                     .k = data,
+                                     .v = data,
+                                     .k_type = type,
+                                     .v_type = type,
+                                     .n_head = HEADS,
+                                     .n_head_kv = HEADS_KV,
+                                     .d_head = D,
+                                     .d_head_v = D,
+                                     .n_tokens = n,
+                                     .pos0 = n_positions - n,
+                                     .scale = 0.1f,
+                                     .out = out};
+        double best = 1e9;
+        for (int r = 0; r < BEST_OF; r++) {
+            double t = now();
+            kernel_attention_run(k, &a);
+            t = now() - t;
+            if (t < best) best = t;
+        }
+        printf(
+            "attention %-5s %3zu tokens over %6zu positions, %d query and %d key heads of %d: %9.3f ms, %6.1f GMAC/s\n",
+            quant_type(type)->name, n, n_positions, HEADS, HEADS_KV, D, best * 1e3,
+            2.0 * (double)n * (double)n_positions * HEADS * D / best * 1e-9);
+        free(q);
+        free(out);
+    }
+}
+
+static int usage(void)
+{
+    fputs("usage: bench_kernel [--level NAME] [--threads N] [--type NAME] [--mib N]\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct os_cpu cpu;
+    os_cpu(&cpu);
+    struct options o = {.threads = cpu.n_threads, .bytes = (size_t)256 << 20};
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 == argc) return usage();
+        if (strcmp(argv[i], "--level") == 0)
+            o.level = argv[i + 1];
+        else if (strcmp(argv[i], "--type") == 0)
+            o.type = argv[i + 1];
+        else if (strcmp(argv[i], "--threads") == 0)
+            o.threads = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--mib") == 0)
+            o.bytes = (size_t)strtoul(argv[i + 1], NULL, 10) << 20;
+        else
+            return usage();
+    }
+    struct kernel_ctx k;
+    struct sluice_error err;
+    if (o.bytes < 4096 || (o.type && !quant_type_by_name(o.type))) return usage();
+    if (kernel_select(&cpu, o.level, &k.table, &err) != SLUICE_OK ||
+        kernel_pool_create(o.threads, &k.pool, &err) != SLUICE_OK) {
+        fprintf(stderr, "%s (%s)\n", err.message, err.hint);
+        return 2;
+    }
+    uint8_t *data = must(aligned_alloc(4096, o.bytes));
+    /* bytes that are small numbers as halves and as scales, so that no type meets NaN or subnormals all the time */
+    for (size_t i = 0; i < o.bytes; i++) data[i] = (uint8_t)(0x2c + i * 2654435761u % 7);
+    double memory = bandwidth(k.pool, data, o.bytes);
+    printf("%s kernels, %u threads, %s; reading memory: %.1f GB/s\n", k.table->name, o.threads, cpu.name,
+           memory * 1e-9);
+    for (uint32_t id = 0; id < QUANT_IDS; id++)
+        if (quant_type(id) && (!o.type || quant_type(id) == quant_type_by_name(o.type)))
+            bench_type(&k, &o, quant_type(id), data, memory);
+    bench_attention(&k, QUANT_F32, data, o.bytes);
+    bench_attention(&k, QUANT_F16, data, o.bytes);
+    bench_attention(&k, QUANT_Q8_0, data, o.bytes);
+    free(data);
+    kernel_pool_destroy(k.pool);
+    return 0;
+}
