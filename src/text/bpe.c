@@ -118,7 +118,10 @@ enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v,
     for (unsigned i = 0; i < 256; i++) {
         char character[2];
         size_t bytes = text_utf8_put_short(text_bpe_character((unsigned char)i), character);
-        b->byte_ids[i] = text_vocab_find(v, character, bytes);
+        /* A special token of the same spelling (DeepSeek has some) means the character, not the byte. */
+        b->byte_ids[i] = text_vocab_find_plain(v, character, bytes);
+        if (b->byte_ids[i] != TEXT_NO_TOKEN && v->types[b->byte_ids[i]] == TEXT_TOKEN_USER)
+            b->byte_ids[i] = TEXT_NO_TOKEN;
     }
     return SLUICE_OK;
 }
@@ -128,6 +131,12 @@ void text_bpe_free(struct text_bpe *b)
     free(b->merges);
     free(b->slots);
     *b = (struct text_bpe){0};
+}
+
+int32_t text_bpe_replacement(const struct text_bpe *b)
+{
+    int32_t id = text_bpe_whole(b, "\xef\xbf\xbd", 3);
+    return id != TEXT_NO_TOKEN ? id : b->byte_ids['?'];
 }
 
 size_t text_bpe_memory_bytes(const struct text_bpe *b)

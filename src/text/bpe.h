@@ -34,6 +34,8 @@ size_t text_bpe_memory_bytes(const struct text_bpe *b);
  * TEXT_NO_TOKEN. O(bytes log bytes). */
 enum sluice_status text_bpe_word(const struct text_bpe *b, struct text_bpe_work *w, const char *word, size_t bytes,
                                  int32_t unknown, size_t *n, struct sluice_error *err);
+/* The token of U+FFFD, or of '?', for bytes without a token; or TEXT_NO_TOKEN. */
+int32_t text_bpe_replacement(const struct text_bpe *b);
 /* The token that is this word as a whole, or TEXT_NO_TOKEN. */
 int32_t text_bpe_whole(const struct text_bpe *b, const char *word, size_t bytes);
 

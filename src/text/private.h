@@ -20,6 +20,7 @@ struct text_tokenizer {
     struct text_spm spm;
     struct text_special special, user; /* with and without control tokens */
     int32_t bos, eos, unknown;
+    int32_t stand_in; /* for bytes and characters that have no token */
     bool add_bos, add_eos, add_space_prefix, ignore_merges;
     int32_t ends[TEXT_ENDS_MAX]; /* tokens that end generation */
     size_t n_ends;

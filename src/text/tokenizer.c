@@ -99,7 +99,7 @@ static enum sluice_status read_special_ids(struct text_tokenizer *t, const struc
     int32_t given[3] = {TEXT_NO_TOKEN, TEXT_NO_TOKEN, TEXT_NO_TOKEN}; /* eos, eot, eom */
     enum sluice_status status = read_id(t, g, "tokenizer.ggml.bos_token_id", log, &t->bos, err);
     if (status == SLUICE_OK) status = read_id(t, g, "tokenizer.ggml.eos_token_id", log, &t->eos, err);
-    if (status == SLUICE_OK) status = read_id(t, g, "tokenizer.ggml.unknown_token_id", log, &t->unknown, err);
+    if (status == SLUICE_OK) status = read_id(t, g, "tokenizer.ggml.unknown_token_id", log, &t->stand_in, err);
     if (status == SLUICE_OK) status = read_id(t, g, "tokenizer.ggml.eot_token_id", log, &given[1], err);
     if (status == SLUICE_OK) status = read_id(t, g, "tokenizer.ggml.eom_token_id", log, &given[2], err);
     if (status == SLUICE_OK) status = gguf_get_bool(g, "tokenizer.ggml.add_bos_token", false, &t->add_bos, err);
@@ -168,6 +168,9 @@ static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, c
     t->model = bpe ? TEXT_MODEL_BPE : TEXT_MODEL_SPM;
     status = bpe ? make_bpe(t, g, log, err) : make_spm(t, g, err);
     if (status == SLUICE_OK) status = read_special_ids(t, g, log, err);
+    /* Some byte-level vocabularies call their end-of-text token "unknown": U+FFFD is the better stand-in there. */
+    t->stand_in = bpe && status == SLUICE_OK ? text_bpe_replacement(&t->bpe) : TEXT_NO_TOKEN;
+    if (t->stand_in == TEXT_NO_TOKEN) t->stand_in = t->unknown;
     if (status == SLUICE_OK) status = text_check_piece_bytes(t, err);
     if (status == SLUICE_OK) status = text_special_init(&t->special, &t->vocab, true, err);
     if (status == SLUICE_OK) status = text_special_init(&t->user, &t->vocab, false, err);
@@ -179,7 +182,7 @@ enum sluice_status text_tokenizer_create(const struct gguf *g, const struct base
 {
     struct text_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the tokenizer");
-    t->bos = t->eos = t->unknown = TEXT_NO_TOKEN;
+    t->bos = t->eos = t->unknown = t->stand_in = TEXT_NO_TOKEN;
     enum sluice_status status = make(t, g, log, err);
     if (status != SLUICE_OK) {
         text_tokenizer_destroy(t);
@@ -259,7 +262,7 @@ static enum sluice_status encode_word(void *user, const char *word, size_t bytes
         return SLUICE_OK;
     }
     size_t n;
-    enum sluice_status status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->unknown, &n, err);
+    enum sluice_status status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->stand_in, &n, err);
     if (status != SLUICE_OK) return status;
     for (size_t i = 0; i < n; i++) put(e, e->bpe.ids[i]);
     return SLUICE_OK;
@@ -272,7 +275,7 @@ static enum sluice_status encode_plain(struct encoding *e, const char *text, siz
     const struct text_tokenizer *t = e->t;
     if (bytes == 0) return SLUICE_OK;
     if (t->model == TEXT_MODEL_BPE) return text_split_run(t->split, e->split, text, bytes, encode_word, e, err);
-    return text_spm_encode(&t->spm, &e->spm, text, bytes, t->add_space_prefix && after_special, t->unknown, put, e,
+    return text_spm_encode(&t->spm, &e->spm, text, bytes, t->add_space_prefix && after_special, t->stand_in, put, e,
                            err);
 }
 

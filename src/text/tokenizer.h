@@ -34,7 +34,8 @@ struct text_encode_options {
 /* ids: room for ids_max; *n is the number needed (SLUICE_ERR_USAGE if it does not fit; ids may be NULL with ids_max 0
  * to count). A bound that always suffices: bytes + 8. Invalid UTF-8 is taken byte by byte (byte fallback), never
  * refused. Special tokens are found leftmost first, the longest at one place. EOS is never added: see text_adds_eos.
- * A vocabulary that lacks a byte's token gives its unknown token; without one, SLUICE_ERR_MODEL. */
+ * Where the vocabulary has no token for a byte (some lack those that never occur in UTF-8), the token of U+FFFD, of '?'
+ * or the unknown token stands for it; SLUICE_ERR_MODEL if there is none of them. */
 enum sluice_status text_encode(const struct text_tokenizer *t, const char *text, size_t bytes,
                                const struct text_encode_options *options, int32_t *ids, size_t ids_max, size_t *n,
                                struct sluice_error *err);

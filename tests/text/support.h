@@ -45,7 +45,8 @@ size_t encode(const struct text_tokenizer *t, const char *text, size_t bytes, bo
 char *decode(const struct text_tokenizer *t, const int32_t *ids, size_t n, bool special, size_t *bytes);
 char *decode_raw(const struct text_tokenizer *t, const int32_t *ids, size_t n, size_t *bytes); /* bytes, no repair */
 void assert_ids(const struct text_tokenizer *t, const char *text, bool special, const int32_t *ids, size_t n);
-/* Encoding and decoding give the same bytes; for SentencePiece a first space more is allowed for. */
+/* Encoding and decoding give the same bytes; for SentencePiece a first space more is allowed for, and for vocabularies
+ * that lack bytes which never occur in UTF-8, their stand-ins. */
 void assert_round_trip(const struct text_tokenizer *t, const char *text, size_t bytes);
 
 #endif
