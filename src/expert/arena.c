@@ -263,7 +263,10 @@ static int set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
     int error = 0;
     if (bytes > have) error = os->commit(os->user, frame_memory(a, chunk) + have, (size_t)(bytes - have));
     if (bytes < have) error = os->decommit(os->user, frame_memory(a, chunk) + bytes, (size_t)(have - bytes));
-    if (error < 0) return error;
+    if (error < 0) {
+        a->keeps = a->keeps || bytes < have;
+        return error;
+    }
     a->chunks[chunk].bytes = bytes;
     a->committed_bytes = a->committed_bytes - have + bytes;
     BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
@@ -514,10 +517,13 @@ static void check_chunk(const struct arena *a, uint32_t chunk, struct tally *t)
 
 void arena_check(const struct arena *a)
 {
+    policy_check(a->policy);
     struct tally t = {0};
     uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
     for (uint32_t i = 0; i < a->n_frames; i++) {
         t.committed += a->chunks[i].bytes;
+        BASE_ASSERT(a->keeps || a->chunks[i].bytes == chunk_bytes(a, &a->chunks[i]),
+                    "E6 only slots are committed, unless the system did not take memory back");
         if (a->chunks[i].n_slots == 0) continue;
         n_used++;
         check_chunk(a, i, &t);

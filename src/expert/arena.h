@@ -61,6 +61,7 @@ struct arena {
     uint32_t n_resident;  /* slots READY or PINNED */
     uint64_t evictions, recarved;
     bool refused; /* the system refused memory; said */
+    bool keeps;   /* the system refused to take memory back */
     struct arena_class classes[EXPERT_CLASSES_MAX];
     struct arena_chunk *chunks; /* [n_frames] */
     struct arena_slot *slots;   /* [n_frames][n_per_frame] */

@@ -322,3 +322,33 @@ uint32_t policy_victim(const struct policy *p, uint32_t class_index)
     if (oldest == POLICY_NONE || !has_heat(p, oldest)) return oldest;
     return p->roots[BY_HEAT][class_index];
 }
+
+/* Order, balance and links of one node; all of them together make the trees leftist heaps. */
+static void check_node(const struct policy *p, enum order order, uint32_t class_index, uint32_t key)
+{
+    const struct node *nodes = p->nodes[order], *n = &nodes[key];
+    const uint32_t children[2] = {n->left, n->right};
+    BASE_ASSERT(n->rank == rank_of(nodes, n->right) + 1, "a rank is the length of the right spine");
+    BASE_ASSERT(rank_of(nodes, n->left) >= rank_of(nodes, n->right), "the right spine is the shortest way out");
+    for (int i = 0; i < 2; i++) {
+        if (children[i] == POLICY_NONE) continue;
+        BASE_ASSERT(nodes[children[i]].parent == key, "a child knows its parent");
+        BASE_ASSERT(p->class_of[children[i]] == class_index, "a tree holds one class");
+        BASE_ASSERT(colder(p, order, key, children[i]), "a parent is colder than its children");
+    }
+    if (n->parent == POLICY_NONE)
+        BASE_ASSERT(p->roots[order][class_index] == key, "a key without a parent is its class's root");
+    else
+        BASE_ASSERT(nodes[n->parent].left == key || nodes[n->parent].right == key, "a parent knows its children");
+}
+
+void policy_check(const struct policy *p)
+{
+    for (uint32_t key = 0; key < p->n_keys; key++) {
+        uint8_t class_index = p->class_of[key];
+        BASE_ASSERT(p->keys[key].stamp <= p->stamp_max, "stamps are counted");
+        if (class_index == NO_CLASS) continue;
+        check_node(p, BY_USE, class_index, key);
+        if (has_heat(p, key)) check_node(p, BY_HEAT, class_index, key);
+    }
+}

@@ -38,5 +38,7 @@ uint32_t policy_victim(const struct policy *p,
                        uint32_t class_index); /* the coldest, or POLICY_NONE; does not remove it */
 /* Orders two keys of any classes: negative if a is colder than b. Total: ties go by last use, then by key. */
 int policy_compare(const struct policy *p, uint32_t a, uint32_t b);
+/* Walks every structure and asserts that it is sound (tests; O(keys)). */
+void policy_check(const struct policy *p);
 
 #endif

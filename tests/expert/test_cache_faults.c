@@ -350,6 +350,46 @@ static void test_quarantine_takes_from_other_classes(void **state)
     rig_end(&r);
 }
 
+/* A chunk in which something is still being read does not change class. */
+static void test_reading_chunk_stays(void **state)
+{
+    (void)state;
+    enum io_backend backends[3];
+    if (hanging_backends(backends) == 0) skip();
+    struct cache_rig r;
+    struct shape_random random = {4};
+    uint32_t small = 4, ids[RIG_EXPERTS]; /* layer 4 is of the class of the smallest slots: two fit a frame */
+    rig_init(&r, 3);
+    rig_open(&r, backends[0], false, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(expert_catalog_class(r.catalog, i)->slot_bytes >=
+                    expert_catalog_class(r.catalog, expert_catalog_class_of(r.catalog, small))->slot_bytes);
+    assert_int_equal(rig_cache(&r, POLICY_LRU, expert_cache_floor_bytes(r.catalog) + 100000), SLUICE_OK);
+    rig_choose(&random, RIG_EXPERTS, ids, RIG_EXPERTS);
+    rig_step(&r, small, ids, 13);
+    expert_tick(r.cache, 1);
+    fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = 3});
+    assert_int_equal(expert_want(r.cache, small, ids + 13, 1, &r.err), SLUICE_OK);
+    expert_abort(r.cache);
+    uint64_t recarved = rig_stats(&r).recarved;
+    for (int i = 0; i < 100; i++) {
+        uint32_t some[RIG_USED];
+        rig_choose(&random, RIG_EXPERTS, some, RIG_USED);
+        rig_step(&r, r.layers[0], some, RIG_USED);
+        rig_step(&r, 5, some, RIG_USED);
+        expert_tick(r.cache, 1);
+    }
+    assert_true(rig_stats(&r).recarved > recarved);
+    assert_false(expert_resident(r.cache, small, ids[13]));
+    fault_release(&r.fault);
+    while (io_outstanding(r.io)) expert_pump(r.cache);
+    assert_true(expert_resident(r.cache, small, ids[13]));
+    uint64_t hits = rig_stats(&r).hits;
+    rig_step(&r, small, ids + 13, 1);
+    assert_int_equal(rig_stats(&r).hits, hits + 1);
+    rig_end(&r);
+}
+
 /* A cache that is closed with a read still stuck leaves that memory alone. */
 static void test_destroy_with_a_stuck_read(void **state)
 {
@@ -413,7 +453,8 @@ static void test_commit_refused(void **state)
             }
             struct expert_stats s = rig_stats(&r);
             assert_true(s.committed_bytes >= floor && s.committed_bytes < full);
-            assert_int_equal(r.n_lines, 1); /* said, and once */
+            assert_int_equal(r.n_lines, 1);                                                    /* said, and once */
+            if (n_classes == 1) assert_int_equal(r.fault.n_commits, floor_commits + more + 1); /* asked once */
             assert_true(rig_logged(&r, "the system refused"));
             expert_cache_destroy(r.cache);
             r.cache = NULL;
@@ -466,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_stuck_then_released),
         cmocka_unit_test(test_quarantine_below_the_floor),
         cmocka_unit_test(test_quarantine_takes_from_other_classes),
+        cmocka_unit_test(test_reading_chunk_stays),
         cmocka_unit_test(test_destroy_with_a_stuck_read),
         cmocka_unit_test(test_last_byte_missing),
         cmocka_unit_test(test_commit_refused),

@@ -24,7 +24,7 @@ static void test_classes_by_part_sizes(void **state)
     (void)state;
     uint64_t at = 96;
     struct expert_layer layers[6] = {
-        shape_layer(8, 2, 1000, 1000, 2000, 0, &at),
+        shape_layer(8, 5, 1000, 1000, 2000, 0, &at),
         {.n_expert = 0}, /* dense */
         shape_layer(16, 4, 1000, 1000, 3000, 1, &at),
         shape_layer(8, 3, 1000, 1000, 2000, 0, &at),
@@ -39,12 +39,12 @@ static void test_classes_by_part_sizes(void **state)
     assert_int_equal(expert_catalog_class_of(c, 3), 0);
     assert_int_equal(expert_catalog_class_of(c, 4), 2);
     assert_int_equal(expert_catalog_class_of(c, 5), 3);
-    assert_int_equal(expert_catalog_class(c, 0)->k_max, 3);
+    assert_int_equal(expert_catalog_class(c, 0)->k_max, 5);
     assert_int_equal(expert_catalog_class(c, 0)->n_experts, 16);
     assert_int_equal(expert_catalog_class(c, 0)->expert_bytes, 4000);
     assert_int_equal(expert_catalog_n_experts(c), 44);
     assert_int_equal(expert_catalog_total_bytes(c), 16 * 4000 + 16 * 5000 + 8 * 4000 + 4 * 4000);
-    assert_int_equal(expert_catalog_token_bytes(c), 2 * 4000 + 4 * 5000 + 3 * 4000 + 3 * 4000 + 4000);
+    assert_int_equal(expert_catalog_token_bytes(c), 5 * 4000 + 4 * 5000 + 3 * 4000 + 3 * 4000 + 4000);
     assert_int_equal(expert_catalog_common_class(c), 0);
     assert_true(expert_catalog_memory_bytes(c) > 0);
     expert_catalog_destroy(c);

@@ -18,6 +18,7 @@ static int sign(int x) { return x < 0 ? -1 : x > 0; }
 
 static void check_same(const struct policy *p, const struct naive_policy *n, uint32_t n_classes, struct shape_random *r)
 {
+    policy_check(p);
     for (uint32_t k = 0; k < n_classes; k++) assert_int_equal(policy_victim(p, k), naive_victim(n, (uint8_t)k));
     uint32_t a = shape_below(r, n->n_keys), b = shape_below(r, n->n_keys);
     assert_int_equal(sign(policy_compare(p, a, b)), naive_compare(n, a, b));
@@ -182,6 +183,23 @@ static void test_far_apart(void **state)
     policy_destroy(p);
 }
 
+/* Comparisons across epochs are exact to the last bit. */
+static void test_exact_comparisons(void **state)
+{
+    (void)state;
+    struct policy *p = NULL;
+    assert_int_equal(policy_create(POLICY_HOTNESS, 3, 1, &p, NULL), SLUICE_OK);
+    policy_selected(p, 0, 1, 0);
+    policy_selected(p, 0, 1, 16 * 32);
+    policy_selected(p, 0, 1, 16 * 32);
+    policy_selected(p, 1, 1, 16 * 33); /* 2^33 against 2^33 + 1 */
+    assert_true(policy_compare(p, 1, 0) < 0);
+    policy_tick(p, 16 * 200);
+    policy_insert(p, 0, 2); /* no heat at all, but young */
+    assert_true(policy_compare(p, 2, 0) < 0 && policy_compare(p, 2, 1) < 0 && policy_compare(p, 0, 2) > 0);
+    policy_destroy(p);
+}
+
 /* A step that was given up has told of tokens that never came; the next prompt still begins with an even order. */
 static void test_prompt_after_a_step_given_up(void **state)
 {
@@ -229,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_hotness_is_the_naive_one),
         cmocka_unit_test(test_hotness_by_hand),
         cmocka_unit_test(test_far_apart),
+        cmocka_unit_test(test_exact_comparisons),
         cmocka_unit_test(test_steps_do_not_matter),
         cmocka_unit_test(test_prompt_after_a_step_given_up),
         cmocka_unit_test(test_names),
