@@ -4,11 +4,15 @@
 #include "support.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -271,6 +275,43 @@ static void memory_runs_out(void **state)
     free(f);
 }
 
+/* A child that may lock 8 MiB at most and has no CAP_IPC_LOCK: the kernel refuses to register all of the cache's
+ * buffers, reads go on without. */
+static void little_locked_memory(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        const struct rlimit limit = {8 << 20, 8 << 20};
+        struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+        struct __user_cap_data_struct caps[2];
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) || syscall(SYS_capget, &head, caps)) _exit(2);
+        for (int i = 0; i < 2; i++) caps[i].inheritable = 0;
+        caps[0].effective &= ~(1u << CAP_IPC_LOCK);
+        caps[0].permitted &= ~(1u << CAP_IPC_LOCK);
+        if (syscall(SYS_capset, &head, caps)) _exit(3);
+        struct os_memory m;
+        os_memory(&m);
+        if (m.can_ipc_lock || m.memlock_bytes != 8 << 20) _exit(4);
+        for (size_t b = 0; b < n_backends; b++) {
+            struct sluice_options o = options_of(backends[b], model);
+            o.experts = "80%";
+            float *all;
+            size_t n;
+            if (support_logits(NULL, &o, ids, N_TOKENS, &all, &n, &err)) _exit(5);
+            if (memcmp(all + (N_TOKENS - 1) * n, want, n * sizeof *want)) _exit(6);
+            free(all);
+        }
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void copy_model(void)
 {
     FILE *from = fopen(model, "rb"), *to = fopen(copy, "wb");
@@ -308,8 +349,9 @@ static void cut_while_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(harmless),   cmocka_unit_test(refused_at_start), cmocka_unit_test(bad_sectors),
-        cmocka_unit_test(hung_reads), cmocka_unit_test(memory_runs_out),  cmocka_unit_test(cut_while_read),
+        cmocka_unit_test(little_locked_memory), cmocka_unit_test(harmless),   cmocka_unit_test(refused_at_start),
+        cmocka_unit_test(bad_sectors),          cmocka_unit_test(hung_reads), cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(cut_while_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
