@@ -1,6 +1,7 @@
 /* Causal attention over the pool. The numbers of one query depend on its position, its own values and the cache alone:
- * blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order (README.md, K4). Work
- * is cut so that queries that share a key head also share each block of keys and values while it is in the cache. */
+ * blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order (README.md, "Attention"
+ * and K4). Work is cut so that queries that share a key head also share each block of keys and values while it is in
+ * the cache. */
 #include "kernel/kernel.h"
 
 #include "base/assert.h"

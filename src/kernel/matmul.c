@@ -8,10 +8,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 8            /* the grain of a split */
-#define CHUNKS_A_WORKER 8 /* chunks are about this many times smaller than a worker's share */
-#define TOKENS_A_TILE 64  /* so that the tile's activations and the chunk's weights stay in the second-level cache */
-#define WEIGHTS_MAX 8     /* in one dispatch */
+#define ROWS 8             /* the grain of a split */
+#define CHUNKS_A_WORKER 8  /* chunks are about this many times smaller than a worker's share */
+#define TOKENS_A_TILE 64   /* so that the tile's activations and the chunk's weights stay in the second-level cache */
+#define CHUNK_BYTES 131072 /* of weights, for the same reason */
+#define WEIGHTS_MAX 8      /* in one dispatch */
 #define DIRECT_ELEMENTS 16384 /* below this, waking the workers costs more than they save */
 
 static size_t align64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
@@ -211,6 +212,7 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j,
     }
     unsigned n_workers = kernel_pool_threads(k->pool);
     j->n_chunks = n_workers == 1 ? 1 : (size_t)n_workers * CHUNKS_A_WORKER;
+    if (j->n_tokens > TOKENS_A_TILE && j->n_chunks < j->cost / CHUNK_BYTES) j->n_chunks = j->cost / CHUNK_BYTES;
     if (j->n_chunks > most) j->n_chunks = most;
     if (j->n_chunks == 0 || j->n_tokens == 0) return;
     j->table = k->table;

@@ -67,7 +67,7 @@ static void attn_values(uint32_t kv_type, const float *p, const void *v, size_t 
                         float *acc)
 {
     const struct quant_type *type = quant_type(kv_type);
-    BASE_ASSERT(d_head <= KERNEL_HEAD_MAX, "K4 heads have at most 576 elements");
+    BASE_ASSERT(d_head <= KERNEL_HEAD_MAX, "K5 heads have at most 576 elements");
     float row[KERNEL_HEAD_MAX];
     for (size_t i = 0; i < n; i++) {
         type->decode((const char *)v + i * v_stride_bytes, row, d_head);

@@ -2,6 +2,8 @@
  * tree. Several rows and tokens at a time keep enough independent chains of fma in flight. */
 #include "kernel/x86/avx2.h"
 
+#define ROWS_A_BLOCK 16 /* stay in the second-level cache while the tokens go by */
+
 /* ---- loading ---- */
 
 struct format {
@@ -109,30 +111,41 @@ AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, 
     }
 }
 
-AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
+/* Three tokens against at most ROWS_A_BLOCK rows. */
+AVX2_INLINE void block_3(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows,
+                         const float *const x[3], size_t n, float *const out[3])
 {
-    size_t n = acts->n, stride = n * f->bytes, j = 0;
-    for (; j + 3 <= n_tokens; j += 3) {
-        const float *x[3];
-        float *o[3];
+    for (size_t r = 0; r < n_rows; r += 2) {
+        size_t second = r + 1 < n_rows ? r + 1 : r;
+        const uint8_t *rows[2] = {w + r * stride, w + second * stride};
+        float sums[2][3];
+        tile_2_3(f, rows, x, n, sums);
         for (size_t t = 0; t < 3; t++) {
-            x[t] = acts->x + (tokens ? tokens[j + t] : j + t) * n;
-            o[t] = out + (out_rows ? out_rows[j + t] : j + t) * out_stride;
-        }
-        for (size_t r = 0; r < n_rows; r += 2) {
-            size_t second = r + 1 < n_rows ? r + 1 : r;
-            const uint8_t *rows[2] = {(const uint8_t *)w + r * stride, (const uint8_t *)w + second * stride};
-            float sums[2][3];
-            tile_2_3(f, rows, x, n, sums);
-            for (size_t t = 0; t < 3; t++) {
-                o[t][r] = sums[0][t];
-                o[t][second] = sums[second - r][t];
-            }
+            out[t][r] = sums[0][t];
+            out[t][second] = sums[second - r][t];
         }
     }
-    for (; j < n_tokens; j++)
-        rows_one(f, w, stride, n_rows, acts->x + (tokens ? tokens[j] : j) * n, n,
-                 out + (out_rows ? out_rows[j] : j) * out_stride);
+}
+
+AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
+{
+    size_t n = acts->n, stride = n * f->bytes;
+    for (size_t r = 0; r < n_rows; r += ROWS_A_BLOCK) {
+        const uint8_t *rows = (const uint8_t *)w + r * stride;
+        size_t n_here = n_rows - r < ROWS_A_BLOCK ? n_rows - r : ROWS_A_BLOCK, j = 0;
+        for (; j + 3 <= n_tokens; j += 3) {
+            const float *x[3];
+            float *o[3];
+            for (size_t t = 0; t < 3; t++) {
+                x[t] = acts->x + (tokens ? tokens[j + t] : j + t) * n;
+                o[t] = out + (out_rows ? out_rows[j + t] : j + t) * out_stride + r;
+            }
+            block_3(f, rows, stride, n_here, x, n, o);
+        }
+        for (; j < n_tokens; j++)
+            rows_one(f, rows, stride, n_here, acts->x + (tokens ? tokens[j] : j) * n, n,
+                     out + (out_rows ? out_rows[j] : j) * out_stride + r);
+    }
 }
 
 void kernel_avx2_f32(AVX2_PRODUCT_ARGS) { product(&f32, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); }
