@@ -240,6 +240,7 @@ static void test_refused_requests(void **state)
         assert_int_equal(io_outstanding(r.io), 0); /* all or nothing */
     }
     struct io_request many[4] = {good, good, good, good}, *list[4] = {&many[0], &many[1], &many[2], &many[3]};
+    for (unsigned i = 0; i < 4; i++) many[i].dst = r.memory + i * 4096;
     assert_int_not_equal(io_submit(r.io, list, 4, &err), SLUICE_OK);
     assert_int_equal(io_submit(r.io, list, 3, &err), SLUICE_OK);
     assert_int_not_equal(io_submit(r.io, list + 3, 1, &err), SLUICE_OK);
