@@ -206,7 +206,7 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     struct sluice_error err = {0};
     c->system = cli_text(o, OPT_SYSTEM);
     if (generate_begin(&c->generator, &c->model, &c->report, o, &err)) return report_error(&err);
-    if (generate_chat_stops(&c->generator, &err) || chat_reset(c, &err) || line_open(c->terminal, &c->lines, &err)) {
+    if (generate_chat_stops(&c->generator, &err) || chat_reset(c, &err)) {
         generate_finish(&c->generator);
         return report_error(&err);
     }
@@ -219,7 +219,6 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     sluice_stats(c->model.engine, &now);
     if (!c->report.quiet && code == 0)
         report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
-    line_close(c->lines);
     generate_finish(&c->generator);
     return code;
 }
@@ -232,10 +231,12 @@ int command_chat(const struct cli_options *o)
     if (!c) return 4;
     report_init(&c->report, o);
     c->terminal = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
-    if (open_model(o, OPEN_FULL, 0, &c->report, &c->model, &err))
+    /* The editor and its history come first: the ledger measures the process as it stands. */
+    if (line_open(c->terminal, &c->lines, &err) || open_model(o, OPEN_FULL, 0, &c->report, &c->model, &err))
         code = report_error(&err);
     else
         code = chat_session(c, o);
+    line_close(c->lines);
     chat_cut(c, 0);
     free(c->messages);
     open_close(&c->model);

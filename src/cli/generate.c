@@ -201,7 +201,8 @@ enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t 
     if (n > g->model->info.ctx) {
         base_fail(err, SLUICE_CONTEXT_FULL, NULL, "context full (%u tokens): the prompt has %zu", g->model->info.ctx,
                   n);
-        base_hint(err, "use --ctx %zu or more, or a shorter prompt", n + 256);
+        base_hint(err, "use --ctx %zu or more (the model was made for %u), or a shorter prompt", n + 256,
+                  g->model->info.n_ctx_train);
         return GENERATE_FAILED;
     }
     if (rewind_to_common(g, ids, n, &common, err)) return GENERATE_FAILED;

@@ -286,8 +286,9 @@ static void print_summary(const struct gguf *g, const struct summary *s, const s
     out_printf("\n");
     if (v->why.hint[0]) out_printf("              %s\n", v->why.hint);
     types_of(s->type_bytes, types, sizeof types);
-    out_printf("parameters    %.3f billion in %zu tensors, %s\n", (double)s->elements / 1e9, gguf_n_tensors(g),
-               report_bytes((double)s->tensor_bytes, a));
+    bool billions = s->elements >= 1000000000u;
+    out_printf("parameters    %.2f %s in %zu tensors, %s\n", (double)s->elements / (billions ? 1e9 : 1e6),
+               billions ? "billion" : "million", gguf_n_tensors(g), report_bytes((double)s->tensor_bytes, a));
     if (types[0]) out_printf("types         %s\n", types);
     if (v->info.n_expert)
         out_printf("experts       %" PRIu32 " a layer, %" PRIu32 " used; all %s, a token uses %s\n", v->info.n_expert,

@@ -72,8 +72,13 @@ enum sluice_status open_eval(const struct open_model *m, sluice_session *s, cons
                              sluice_logits_fn *each, void *user, struct sluice_error *err)
 {
     if (interrupt_pending()) return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
+    size_t before = sluice_session_tokens(s);
     interrupt_cancels(m->engine);
     enum sluice_status status = sluice_eval(s, ids, n, logits, each, user, err);
+    /* A Ctrl-C that came as the call before this one ended leaves a request to stop behind: it stopped this call at its
+     * begin, and nobody asks for that any more. */
+    if (status == SLUICE_CANCELLED && !interrupt_pending() && sluice_session_tokens(s) == before)
+        status = sluice_eval(s, ids, n, logits, each, user, err);
     interrupt_cancels(NULL);
     return status;
 }
