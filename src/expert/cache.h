@@ -14,9 +14,10 @@
  *         expert_give(c, &view);
  *     }
  *
- * n may exceed what the cache holds: reads go out as slots become free (waves). Each wanted expert is read at most once
- * a want. After an error or a cancel, expert_abort ends the layer: pinned views are released, reads in flight finish
- * into their slots or are set aside. */
+ * n may exceed what the cache holds: reads go out as slots become free (waves); a caller therefore holds at most top-k
+ * views at once. Each wanted expert is read at most once a want. A failed take or finish repeats its error until
+ * expert_abort. After an error or a cancel, expert_abort ends the layer: pinned views are released, reads in flight
+ * finish into their slots or are set aside. */
 #ifndef EXPERT_CACHE_H
 #define EXPERT_CACHE_H
 

@@ -359,6 +359,48 @@ static void test_below_the_floor(void **state)
     rig_end(&r);
 }
 
+/* Models of real shape: address space and frames suffice at every budget, and bookkeeping stays small. */
+static void test_real_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n_layers, n_expert, n_used, part[3], down_of_some;
+    } models[] = {
+        {48, 128, 8, {884736, 884736, 1290240}, 884736},    /* 30B in 4 and 6 bits */
+        {43, 256, 6, {4325376, 4325376, 4325376}, 5505024}, /* 284B */
+        {36, 128, 4, {4406400, 4406400, 4406400}, 4406400}, /* 120B, one class */
+        {64, 4096, 8, {64, 64, 64}, 4000000},               /* absurd: 1000 small slots a frame */
+    };
+    struct io_config io_config = {.os = os_system(), .backend = IO_SYNC};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct expert_layer layers[64];
+        struct expert_cache_config config = {.os = os_system(), .policy = POLICY_HOTNESS};
+        struct expert_catalog *catalog = NULL;
+        struct sluice_error err;
+        uint64_t at = 32;
+        for (uint32_t l = 0; l < models[i].n_layers; l++)
+            layers[l] = shape_layer(models[i].n_expert, models[i].n_used, models[i].part[0], models[i].part[1],
+                                    l % 8 ? models[i].part[2] : models[i].down_of_some, 0, &at);
+        assert_int_equal(expert_catalog_create(layers, models[i].n_layers, 4096, &catalog, &err), SLUICE_OK);
+        assert_int_equal(io_open(&io_config, &config.io, &err), SLUICE_OK);
+        config.catalog = catalog;
+        uint64_t floor = expert_cache_floor_bytes(catalog), full = expert_cache_full_bytes(catalog);
+        for (int part = 0; part <= 8; part++) {
+            struct expert_cache *cache = NULL;
+            struct expert_stats s;
+            config.slots_bytes = floor + (full - floor) / 8 * (uint64_t)part + 7 * (uint64_t)part;
+            if (expert_cache_create(&config, &cache, &err)) fail_msg("%zu/%d: %s", i, part, err.message);
+            expert_cache_stats(cache, &s);
+            assert_int_equal(s.committed_bytes, floor);
+            if (i < 3) assert_true(expert_cache_memory_bytes(catalog, config.slots_bytes) < 4 << 20);
+            expert_cache_check(cache);
+            expert_cache_destroy(cache);
+        }
+        io_close(config.io);
+        expert_catalog_destroy(catalog);
+    }
+}
+
 static void test_dense_model(void **state)
 {
     (void)state;
@@ -456,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_chunks_change_class),
         cmocka_unit_test(test_below_the_floor),
         cmocka_unit_test(test_dense_model),
+        cmocka_unit_test(test_real_sizes),
         cmocka_unit_test(test_misuse_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
