@@ -37,23 +37,23 @@ AVX2_INLINE __m256i nibbles(const uint8_t *p, int c)
     return _mm256_and_si256(c % 2 ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
 }
 
-/* Bit c of the 32 bytes, as `value`. */
-AVX2_INLINE __m256i one_bit(const uint8_t *p, int c, int value)
+/* Bit c of the 32 bytes, moved to bit `to`. */
+AVX2_INLINE __m256i one_bit(const uint8_t *p, int c, int to)
 {
-    const __m256i bit = _mm256_set1_epi8((char)(1 << c));
-    __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(avx2_load(p), bit), bit);
-    return _mm256_and_si256(set, _mm256_set1_epi8((char)value));
+    __m256i v = avx2_load(p);
+    v = c < to ? _mm256_slli_epi16(v, to - c) : _mm256_srli_epi16(v, c - to);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)(1 << to)));
 }
 
 AVX2_INLINE __m256i values_q2_k(const uint8_t *p, int c) { return bit_pairs(p + 16, c); }
 AVX2_INLINE __m256i values_q3_k(const uint8_t *p, int c)
 {
-    return _mm256_or_si256(bit_pairs(p + 32, c), one_bit(p, c, 4));
+    return _mm256_or_si256(bit_pairs(p + 32, c), one_bit(p, c, 2));
 }
 AVX2_INLINE __m256i values_q4_k(const uint8_t *p, int c) { return nibbles(p + 16, c); }
 AVX2_INLINE __m256i values_q5_k(const uint8_t *p, int c)
 {
-    return _mm256_or_si256(nibbles(p + 48, c), one_bit(p + 16, c, 16));
+    return _mm256_or_si256(nibbles(p + 48, c), one_bit(p + 16, c, 4));
 }
 
 /* c = 4 h + s: nibbles of bytes 64 h + 32 (s % 2), low for s < 2; top bits from pair s of bytes 32 h. */
