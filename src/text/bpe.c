@@ -63,7 +63,7 @@ static bool parse_merge(const struct text_vocab *v, struct gguf_str text, struct
     memcpy(joined + left, space + 1, right);
     m->left = text_vocab_find(v, joined, left);
     m->right = text_vocab_find(v, joined + left, right);
-    m->result = text_vocab_find(v, joined, left + right);
+    m->result = text_vocab_find_plain(v, joined, left + right); /* T6: never a control token */
     return m->left != TEXT_NO_TOKEN && m->right != TEXT_NO_TOKEN && m->result != TEXT_NO_TOKEN;
 }
 
@@ -86,7 +86,8 @@ static enum sluice_status read_merges(struct text_bpe *b, const struct gguf_valu
         if (*slot == 0) *slot = i + 1; /* the same pair again: the first one counts */
     }
     if (n_useless > 0)
-        base_log(log, BASE_LOG_WARN, "%u of %u merges name tokens that the vocabulary lacks; they are ignored",
+        base_log(log, BASE_LOG_WARN,
+                 "%u of %u merges name tokens that the vocabulary lacks or that are special; they are ignored",
                  n_useless, b->n);
     return SLUICE_OK;
 }
@@ -119,9 +120,10 @@ enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v,
         char character[2];
         size_t bytes = text_utf8_put_short(text_bpe_character((unsigned char)i), character);
         /* A special token of the same spelling (DeepSeek has some) means the character, not the byte. */
-        b->byte_ids[i] = text_vocab_find_plain(v, character, bytes);
-        if (b->byte_ids[i] != TEXT_NO_TOKEN && v->types[b->byte_ids[i]] == TEXT_TOKEN_USER)
-            b->byte_ids[i] = TEXT_NO_TOKEN;
+        int32_t id = text_vocab_find(v, character, bytes);
+        uint8_t type = id != TEXT_NO_TOKEN ? v->types[id] : TEXT_TOKEN_USER;
+        bool special = type == TEXT_TOKEN_USER || type == TEXT_TOKEN_CONTROL || type == TEXT_TOKEN_UNKNOWN;
+        b->byte_ids[i] = special ? TEXT_NO_TOKEN : id;
     }
     return SLUICE_OK;
 }

@@ -59,10 +59,10 @@ size_t text_token_bytes(const struct text_tokenizer *t, int32_t id, bool special
         break;
     case TEXT_TOKEN_USER: write_bytes(&s, text.at, text.bytes); break;
     case TEXT_TOKEN_BYTE:
-        if (byte >= 0) write_bytes(&s, &one, 1);
-        break;
     case TEXT_TOKEN_NORMAL:
-        if (t->model == TEXT_MODEL_BPE)
+        if (byte >= 0 && t->vocab.types[id] == TEXT_TOKEN_BYTE)
+            write_bytes(&s, &one, 1);
+        else if (t->model == TEXT_MODEL_BPE)
             write_byte_level(&s, text);
         else
             write_with_spaces(&s, text);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct collected {
     char text[512];
@@ -87,8 +88,53 @@ static void test_words(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_words(rows[i].pre, rows[i].text, rows[i].words);
 }
 
+static enum sluice_status add_up(void *user, const char *word, size_t bytes, struct sluice_error *err)
+{
+    (void)word;
+    (void)err;
+    *(size_t *)user += bytes;
+    return SLUICE_OK;
+}
+
+/* Long runs through every expression: no limit of PCRE2 is met, nothing is lost, and time does not grow with the square
+ * (then the alarm ends the program). */
+static void test_long_runs(void **state)
+{
+    (void)state;
+    enum { RUN_BYTES = 300000 };
+    static const char *const names[] = {"default",      "gpt-2",       "llama-bpe",      "qwen2",       "qwen35",
+                                        "falcon",       "starcoder",   "gpt-4o",         "tekken",      "kimi-k2",
+                                        "deepseek-llm", "deepseek-v3", "deepseek-coder", "bailingmoe2", "seed-coder",
+                                        "laguna",       "minicpm5"};
+    static const char *const runs[][3] = {{"x", " ", "x"},        {"", " ", HAN},          {"", "\n ", "a"},
+                                          {HAN, "A", "1"},        {"\xcc\x81", "A", " "},  {"A", HAN "A", ""},
+                                          {"a", "'s", ""},        {"", "12", "a"},         {" ", ".", "/"},
+                                          {"", "e\xcc\x81", "B"}, {"", KANA "\r", "\xff"}, {"", "\xff", " "}};
+    char *text = malloc(RUN_BYTES + 64);
+    struct sluice_error err;
+    struct text_split_work *w;
+    assert_int_equal(text_split_work_create(&w, &err), SLUICE_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct text_split *s;
+        struct text_split_facts facts;
+        assert_int_equal(text_split_create(names[i], strlen(names[i]), &s, &facts, &err), SLUICE_OK);
+        for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+            char *end = stpcpy(text, runs[r][0]);
+            while (end < text + RUN_BYTES) end = stpcpy(end, runs[r][1]);
+            end = stpcpy(end, runs[r][2]);
+            size_t sum = 0;
+            assert_int_equal(text_split_run(s, w, text, (size_t)(end - text), add_up, &sum, &err), SLUICE_OK);
+            assert_int_equal(sum, end - text);
+        }
+        text_split_destroy(s);
+    }
+    text_split_work_destroy(w);
+    free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words)};
+    alarm(240);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words), cmocka_unit_test(test_long_runs)};
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
