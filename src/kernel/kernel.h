@@ -32,8 +32,8 @@ struct kernel_table {
     void (*product[QUANT_IDS])(const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens,
                                size_t n_tokens, float *out, size_t out_stride, const uint32_t *out_rows);
     float (*dot_f32)(const float *a, const float *b, size_t n); /* quant_dot_f32 */
-    void (*rms_norm)(const float *x, const float *w, size_t n, float eps,
-                     float *out); /* x / sqrt(dot(x,x)/n + eps) * w; in place allowed */
+    /* x * (1 / sqrt(dot(x, x) / n + eps)) * w; w NULL: no weights. In place allowed. */
+    void (*rms_norm)(const float *x, const float *w, size_t n, float eps, float *out);
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *out); /* gate / (1 + exp(-gate)) * up */
     void (*add)(float *acc, const float *x, size_t n);                          /* acc += x */
     void (*add_scaled)(float *acc, const float *x, float s, size_t n);          /* acc = fma(x, s, acc) */
@@ -99,7 +99,8 @@ void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *
 #define KERNEL_ATTENTION_BLOCK 64 /* positions that share a maximum and a sum */
 
 /* Causal attention of n_tokens queries at positions pos0.. over a cache that already holds their own keys and values.
- * Blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order. */
+ * Blocks of 64 absolute positions, each with its own maximum and sum, merged in ascending order (README.md). k_type and
+ * v_type are F32, F16 or Q8_0; Q8_0 needs heads that are multiples of 32 long, the others take any length. */
 struct kernel_attention {
     const float *q; /* [n_tokens][n_head][d_head] */
     const void *k;  /* [pos][n_head_kv][d_head] rows of kv_type */
