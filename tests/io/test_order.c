@@ -139,6 +139,40 @@ static void test_raise(void **state)
     }
 }
 
+/* A request whose pieces all stand in a worker's lane, raised over those before it. */
+static void test_raise_handed(void **state)
+{
+    enum io_backend backends[3];
+    unsigned n = rig_backends(backends);
+    for (unsigned i = 0; i < n; i++) {
+        struct rig r;
+        rig_init(&r, 64 * PIECE, 64 * PIECE);
+        struct io_config config = rig_config(&r, backends[i]);
+        config.piece_bytes = PIECE;
+        config.depth = backends[i] == IO_URING ? 1 : 4;
+        config.threads = 1;
+        rig_open(&r, &config);
+        bool hangs = backends[i] != IO_SYNC;
+        if (hangs) fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG});
+        struct io_request q[2], *list[2] = {&q[0], &q[1]};
+        for (unsigned k = 0; k < 2; k++) {
+            q[k] = rig_request(&r, 2 * k * PIECE, 2 * PIECE, IO_GUESS, 2 * k * PIECE);
+            q[k].tag = k;
+        }
+        assert_int_equal(io_submit(r.io, list, 2, NULL), SLUICE_OK);
+        if (hangs) fault_wait_hung(&r.fault, 1);
+        io_raise(r.io, &q[1], IO_DEMAND);
+        fault_release(&r.fault);
+        unsigned seen[2] = {0}, expect_hung[4] = {0, 2, 3, 1}, expect_sync[4] = {2, 3, 0, 1};
+        assert_int_equal(rig_drain(&r, seen, 2), 2);
+        assert_int_equal(fault_reads(&r.fault), 4);
+        for (unsigned k = 0; k < 4; k++)
+            assert_int_equal(piece_of(&r, &r.fault.reads[k]), hangs ? expect_hung[k] : expect_sync[k]);
+        assert_true(test_file_matches(r.memory, 0, 4 * PIECE));
+        rig_end(&r);
+    }
+}
+
 static void test_cancel(void **state)
 {
     enum io_backend backends[3];
@@ -199,10 +233,8 @@ static void test_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_overtake),
-        cmocka_unit_test(test_raise),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_order),        cmocka_unit_test(test_overtake), cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_raise_handed), cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
