@@ -151,8 +151,10 @@ static int fault_unlock(void *user, const void *at, size_t bytes)
 static uint64_t fault_now_ns(void *user)
 {
     struct fault_os *f = user;
-    return f->real->now_ns(f->real->user);
+    return f->real->now_ns(f->real->user) + __atomic_load_n(&f->ahead_ns, __ATOMIC_RELAXED);
 }
+
+void fault_skip_time(struct fault_os *f, uint64_t ns) { __atomic_add_fetch(&f->ahead_ns, ns, __ATOMIC_RELAXED); }
 
 /* ---- io_uring ---- */
 

@@ -65,6 +65,7 @@ struct fault_os {
     int uring_open_error, uring_files_error, uring_buffers_error, uring_buffer_set_error;
     int uring_submit_error; /* for the next `uring_submit_errors` submits */
     unsigned uring_submit_errors;
+    uint64_t ahead_ns;     /* by how much its clock is ahead: see fault_skip_time */
     uint32_t direct_align; /* in place of the real one; 0: the real one */
 
     /* counters; read them when nothing is in flight */
@@ -95,6 +96,10 @@ unsigned fault_hung(struct fault_os *f); /* reads that hang now */
 unsigned fault_reads(struct fault_os *f);
 /* Waits until n reads hang. */
 void fault_wait_hung(struct fault_os *f, unsigned n);
+
+/* Moves the clock of the table on, so that what hangs is late at once and nothing else has to be fast. A wait that has
+ * begun does not notice. */
+void fault_skip_time(struct fault_os *f, uint64_t ns);
 
 /* Can this machine do io_uring at all? Containers often forbid it. */
 bool fault_uring_works(void);
