@@ -197,7 +197,7 @@ AVX2_INLINE void dot_tile(const struct format *f, const struct avx2_rows *g, con
 AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
 {
     size_t n_blocks = acts->n / 32, stride = n_blocks * f->block_bytes;
-    if (n_tokens <= AVX2_FEW) {
+    if (n_tokens <= (f->steps ? AVX2_FEW_UNSIGNED : AVX2_FEW_SIGNED)) {
         for (size_t r = 0; r < n_rows; r += AVX2_ROWS) {
             struct avx2_rows g = avx2_rows_at(w, stride, r, n_rows);
             for (size_t j = 0; j < n_tokens; j++) {
