@@ -11,20 +11,16 @@
 /* Touched part of a worker's stack. */
 #define THREAD_STACK_BYTES ((uint64_t)64 << 10)
 #define READER_THREADS 8
-#define STAGING_BYTES ((uint64_t)1 << 20)
 
 static void machine_limit(sluice_engine *e)
 {
     struct os_memory m;
     os_memory(&m);
-    const uint64_t own = os_resident_bytes();
+    const uint64_t own = os_resident_bytes(); /* counted as used, and ours to use again */
     e->machine_limit_bytes = m.available_bytes + own;
     snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "available memory");
-    if (m.cgroup_limit_bytes == UINT64_MAX) return;
-    uint64_t others = m.cgroup_used_bytes > own ? m.cgroup_used_bytes - own : 0;
-    uint64_t room = m.cgroup_limit_bytes > others ? m.cgroup_limit_bytes - others : 0;
-    if (room >= e->machine_limit_bytes) return;
-    e->machine_limit_bytes = room;
+    if (m.cgroup_room_bytes >= m.available_bytes) return;
+    e->machine_limit_bytes = m.cgroup_room_bytes + own;
     snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "the memory limit of cgroup %s", m.cgroup_path);
 }
 
@@ -55,7 +51,6 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .process_bytes =
             os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES,
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
-        .staging_bytes = STAGING_BYTES,
         .ctx_asked = e->options.ctx,
         .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,

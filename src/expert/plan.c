@@ -203,6 +203,7 @@ static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c
 
 static void put_row(struct plan *out, const char *name, uint64_t bytes)
 {
+    if (!bytes) return; /* a dense model has no experts, an engine without staging no such row */
     BASE_ASSERT(out->n_rows < PLAN_ROWS_MAX, "the ledger has room for its rows");
     out->rows[out->n_rows++] = (struct plan_row){name, bytes};
 }
