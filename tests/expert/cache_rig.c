@@ -77,6 +77,7 @@ void rig_open(struct cache_rig *r, enum io_backend backend, bool buffered, uint3
                                .log = &r->log,
                                .backend = backend,
                                .buffered = buffered,
+                               .threads = r->threads,
                                .piece_bytes = 4096,
                                .wait_limit_ns = (uint64_t)wait_limit_ms * 1000000};
     uint32_t file = 99, n_classes = expert_catalog_n_classes(r->catalog);

@@ -22,6 +22,7 @@ struct cache_rig {
     struct expert_catalog *catalog;
     struct expert_cache *cache;
     struct sluice_error err;
+    unsigned threads; /* of that back end; set before rig_open. 1: reads begin in the order of their requests */
     uint32_t n_layers;
     uint32_t layers[RIG_LAYERS]; /* those that have experts */
 };

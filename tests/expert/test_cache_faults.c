@@ -35,13 +35,26 @@ static void assert_says(const struct cache_rig *r, const char *text)
     if (!strstr(r->err.message, text)) fail_msg("'%s' does not say '%s'", r->err.message, text);
 }
 
-/* Opens a rig whose parts are read one piece each (but `down`, two), in the order in which they are submitted. */
-static void begin(struct cache_rig *r, enum io_backend backend, uint64_t extra, uint32_t wait_limit_ms)
+/* Opens a rig whose parts are read one piece each (but `down`, two); with one thread, or without threads, in order. */
+static void begin(struct cache_rig *r, enum io_backend backend, unsigned threads, uint64_t extra,
+                  uint32_t wait_limit_ms)
 {
     rig_init(r, 1);
+    r->threads = threads;
     rig_open(r, backend, false, wait_limit_ms);
     if (rig_cache(r, POLICY_HOTNESS, expert_cache_floor_bytes(r->catalog) + extra)) fail_msg("%s", r->err.message);
 }
+
+/* Takes the next expert and waits for all of it; which part fails first may be chance. */
+static enum sluice_status take_and_finish(struct cache_rig *r, struct expert_view *view)
+{
+    enum sluice_status status = expert_take(r->cache, view, &r->err);
+    if (!status) status = expert_finish(r->cache, view, &r->err);
+    return status;
+}
+
+/* A read that takes longer is stuck. Long for a test, so that a busy machine does not make healthy reads look stuck. */
+#define WAIT_LIMIT_MS 400
 
 /* ---- failed reads ---- */
 
@@ -52,7 +65,7 @@ static void fail_one_part(enum io_backend backend, uint32_t part, enum sluice_st
     struct cache_rig r;
     struct expert_view view = {.layer = 0};
     uint32_t id = 5, others[3] = {1, 5, 9};
-    begin(&r, backend, 0, 0);
+    begin(&r, backend, 1, 0, 0);
     rule.nth = part + 1; /* each part of the first layers is one read, or begins with one */
     fault_add(&r.fault, rule);
     assert_int_equal(expert_want(r.cache, 3, &id, 1, &r.err), SLUICE_OK);
@@ -102,7 +115,7 @@ static void test_error_among_many(void **state)
             struct cache_rig r;
             uint32_t ids[RIG_EXPERTS];
             struct shape_random random = {nth};
-            begin(&r, backends[b], 0, 0);
+            begin(&r, backends[b], 0, 0, 0);
             rig_choose(&random, RIG_EXPERTS, ids, RIG_EXPERTS);
             fault_add(&r.fault, (struct fault_rule){.kind = FAULT_ERROR, .error = EIO, .nth = nth});
             assert_int_equal(expert_want(r.cache, 2, ids, RIG_EXPERTS, &r.err), SLUICE_OK);
@@ -138,7 +151,7 @@ static void test_short_reads(void **state)
     for (unsigned b = 0; b < n; b++) {
         struct cache_rig r;
         uint32_t ids[3] = {0, 7, 15};
-        begin(&r, backends[b], 0, 0);
+        begin(&r, backends[b], 0, 0, 0);
         fault_add(&r.fault, (struct fault_rule){.kind = FAULT_SHORT, .bytes = 512, .count = FAULT_ALWAYS});
         for (uint32_t l = 0; l < r.n_layers; l++) rig_step(&r, r.layers[l], ids, 3);
         rig_end(&r);
@@ -151,11 +164,10 @@ static void test_truncated_file(void **state)
     struct cache_rig r;
     uint32_t id = 15;
     struct expert_view view;
-    begin(&r, IO_AUTO, 0, 0);
+    begin(&r, IO_AUTO, 0, 0, 0);
     fault_add(&r.fault, (struct fault_rule){.kind = FAULT_CUT, .path = r.file.path, .bytes = 1000});
     assert_int_equal(expert_want(r.cache, 6, &id, 1, &r.err), SLUICE_OK);
-    enum sluice_status status = expert_take(r.cache, &view, &r.err);
-    if (!status) status = expert_finish(r.cache, &view, &r.err);
+    enum sluice_status status = take_and_finish(&r, &view);
     assert_int_equal(status, SLUICE_ERR_IO);
     assert_says(&r, "layer 6, expert 15");
     rig_end(&r); /* in the middle of a want */
@@ -171,7 +183,7 @@ static void test_last_byte_missing(void **state)
         for (int cut = 0; cut < 2; cut++) {
             struct cache_rig r;
             uint32_t last = 0;
-            begin(&r, backends[b], 0, 0);
+            begin(&r, backends[b], 0, 0, 0);
             for (uint32_t e = 0; e < RIG_EXPERTS; e++) {
                 struct expert_extent x = expert_catalog_extent(r.catalog, 6, e, 2);
                 if (x.offset + x.bytes == r.file.bytes) last = e;
@@ -183,8 +195,7 @@ static void test_last_byte_missing(void **state)
                 fault_add(&r.fault, (struct fault_rule){
                                         .kind = FAULT_CUT, .path = r.file.path, .bytes = (size_t)r.file.bytes - 1});
                 assert_int_equal(expert_want(r.cache, 6, &last, 1, &r.err), SLUICE_OK);
-                enum sluice_status status = expert_take(r.cache, &view, &r.err);
-                if (!status) status = expert_finish(r.cache, &view, &r.err);
+                enum sluice_status status = take_and_finish(&r, &view);
                 assert_int_equal(status, SLUICE_ERR_IO);
                 assert_says(&r, "part 3 of 3 (down)");
                 expert_abort(r.cache);
@@ -215,7 +226,7 @@ static void test_first_parts_first(void **state)
         struct cache_rig r;
         uint32_t id = 4;
         struct expert_view view;
-        begin(&r, backends[b], 0, 0);
+        begin(&r, backends[b], 1, 0, 0);
         fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = 3, .count = FAULT_ALWAYS});
         assert_int_equal(expert_want(r.cache, 0, &id, 1, &r.err), SLUICE_OK);
         fault_wait_hung(&r.fault, 1);
@@ -241,7 +252,7 @@ static void test_abort_while_reading(void **state)
     for (unsigned b = 0; b < n; b++) {
         struct cache_rig r;
         uint32_t ids[3] = {4, 5, 6};
-        begin(&r, backends[b], 0, 0);
+        begin(&r, backends[b], 0, 0, 0);
         fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = FAULT_ALWAYS});
         assert_int_equal(expert_want(r.cache, 0, ids, 3, &r.err), SLUICE_OK);
         expert_abort(r.cache);
@@ -275,11 +286,10 @@ static void test_stuck_then_released(void **state)
             struct cache_rig r;
             uint32_t id = 4, ids[3] = {4, 5, 6};
             struct expert_view view;
-            begin(&r, backends[b], 1 << 20, 30);
+            begin(&r, backends[b], 0, 1 << 20, WAIT_LIMIT_MS);
             fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = part + 1});
             assert_int_equal(expert_want(r.cache, 0, &id, 1, &r.err), SLUICE_OK);
-            enum sluice_status status = expert_take(r.cache, &view, &r.err);
-            if (part == 2 && !status) status = expert_finish(r.cache, &view, &r.err);
+            enum sluice_status status = take_and_finish(&r, &view);
             assert_int_equal(status, SLUICE_ERR_TIMEOUT);
             assert_says(&r, "layer 0, expert 4, part ");
             expert_cache_check(r.cache);
@@ -305,10 +315,10 @@ static void test_quarantine_below_the_floor(void **state)
         struct cache_rig r;
         uint32_t ids[3] = {4, 5, 6}, other[1] = {9};
         struct expert_view view;
-        begin(&r, backends[b], 0, 30);
+        begin(&r, backends[b], 0, 0, WAIT_LIMIT_MS);
         fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = 1, .count = 9});
         assert_int_equal(expert_want(r.cache, 0, ids, 3, &r.err), SLUICE_OK);
-        assert_int_equal(expert_take(r.cache, &view, &r.err), SLUICE_ERR_TIMEOUT);
+        assert_int_equal(take_and_finish(&r, &view), SLUICE_ERR_TIMEOUT);
         expert_abort(r.cache);
         /* Each want sees at least the stuck slots that are known by now; in the end none is left to work with. */
         enum sluice_status status = SLUICE_OK;
@@ -340,7 +350,7 @@ static void test_quarantine_takes_from_other_classes(void **state)
     uint32_t ids[RIG_EXPERTS], id = 2;
     struct expert_view view;
     rig_init(&r, 3);
-    rig_open(&r, backends[0], false, 30);
+    rig_open(&r, backends[0], false, WAIT_LIMIT_MS);
     uint64_t extra = 10 * (uint64_t)expert_catalog_class(r.catalog, 0)->slot_bytes;
     assert_int_equal(rig_cache(&r, POLICY_LRU, expert_cache_floor_bytes(r.catalog) + extra), SLUICE_OK);
     rig_choose(&random, RIG_EXPERTS, ids, RIG_EXPERTS);
@@ -350,8 +360,7 @@ static void test_quarantine_takes_from_other_classes(void **state)
     assert_int_equal(expert_catalog_class_of(r.catalog, 2), expert_catalog_class_of(r.catalog, 5));
     fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = 1});
     assert_int_equal(expert_want(r.cache, 2, &id, 1, &r.err), SLUICE_OK);
-    enum sluice_status status = expert_take(r.cache, &view, &r.err);
-    if (!status) status = expert_finish(r.cache, &view, &r.err);
+    enum sluice_status status = take_and_finish(&r, &view);
     assert_int_equal(status, SLUICE_ERR_TIMEOUT);
     expert_abort(r.cache);
     uint64_t recarved = rig_stats(&r).recarved;
@@ -381,6 +390,7 @@ static void test_reading_chunk_stays(void **state)
     expert_tick(r.cache, 1);
     fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = 3});
     assert_int_equal(expert_want(r.cache, small, ids + 13, 1, &r.err), SLUICE_OK);
+    fault_wait_hung(&r.fault, 3); /* or a later read could be the one that hangs */
     expert_abort(r.cache);
     uint64_t recarved = rig_stats(&r).recarved;
     for (int i = 0; i < 100; i++) {
@@ -412,11 +422,11 @@ static void test_destroy_with_a_stuck_read(void **state)
         uint32_t id = 4;
         struct expert_view view;
         leak_on_purpose(true); /* it is left behind on purpose */
-        begin(&r, backends[b], 0, 30);
+        begin(&r, backends[b], 0, 0, WAIT_LIMIT_MS);
         leak_on_purpose(false);
         fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = 1});
         assert_int_equal(expert_want(r.cache, 0, &id, 1, &r.err), SLUICE_OK);
-        assert_int_equal(expert_take(r.cache, &view, &r.err), SLUICE_ERR_TIMEOUT);
+        assert_int_equal(take_and_finish(&r, &view), SLUICE_ERR_TIMEOUT);
         expert_cache_destroy(r.cache);
         r.cache = NULL;
         assert_true(rig_logged(&r, "1 reads have not returned"));
