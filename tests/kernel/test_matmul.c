@@ -102,14 +102,14 @@ static void test_forms(void **state)
 
 static void test_matmul(void **state)
 {
-    static const size_t rows[] = {1, 7, 8, 9, 65, 200};
-    static const size_t tokens[] = {1, 3, 5, 70, 130};
-    static const uint32_t types[] = {QUANT_F32, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_K, QUANT_Q6_K, QUANT_MXFP4};
+    static const size_t rows[] = {1, 8, 9, 65, 130};
+    static const size_t tokens[] = {1, 5, 70};
+    static const uint32_t types[] = {QUANT_F32, QUANT_Q8_0, QUANT_Q4_K, QUANT_MXFP4};
     uint64_t seed = 2;
-    for (size_t a = 0; a < 6; a++)
-        for (size_t b = 0; b < 6; b++)
-            for (size_t c = 0; c < 5; c++) {
-                size_t n_in = 512, n_out = rows[a], n = tokens[c];
+    for (size_t a = 0; a < 5; a++)
+        for (size_t b = 0; b < 4; b++)
+            for (size_t c = 0; c < 3; c++) {
+                size_t n_in = 256, n_out = rows[a], n = tokens[c];
                 struct kernel_weight w;
                 void *data = random_weight(&w, types[b], n_in, n_out, &seed);
                 struct input in;
@@ -249,9 +249,9 @@ static void test_expert(void **state)
                                         {QUANT_MXFP4, QUANT_MXFP4, QUANT_MXFP4},
                                         {QUANT_F16, QUANT_BF16, QUANT_F32}};
     static const float one[2] = {1.0f, 1.0f}, other[2] = {0.7f, 1.3f};
-    static const size_t counts[] = {1, 2, 9, 70};
+    static const size_t counts[] = {1, 9, 66};
     for (size_t m = 0; m < 4; m++)
-        for (size_t c = 0; c < 4; c++) {
+        for (size_t c = 0; c < 3; c++) {
             check_expert(mixes[m], 256, 512, counts[c], one);
             check_expert(mixes[m], 256, 256, counts[c], other);
         }
