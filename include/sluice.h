@@ -131,8 +131,11 @@ SLUICE_API enum sluice_status sluice_encode(const sluice_engine *e, const char *
                                             const struct sluice_encode_options *o, int32_t *ids, size_t ids_max,
                                             size_t *n, struct sluice_error *err);
 struct sluice_decoder {
-    unsigned char state[16]; /* zero it to begin */
+    unsigned char state[16]; /* private; zero is a beginning as well (continues: false) */
 };
+/* continues: the text goes on from other text (a prompt that is being continued), so that a leading space of its first
+ * token counts. */
+SLUICE_API void sluice_decoder_init(struct sluice_decoder *d, bool continues);
 #define SLUICE_PIECE_BYTES_MAX 1024
 /* Text of one more token, complete UTF-8 characters only; returns its length, not terminated. id < 0: flush what is
  * held. */

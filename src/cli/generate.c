@@ -62,6 +62,7 @@ void generate_finish(struct generator *g)
 enum sluice_status generate_chat_stops(struct generator *g, struct sluice_error *err)
 {
     const char *text = sluice_chat_stop(g->model->engine);
+    g->answers = true;
     if (!text || !text[0]) return SLUICE_OK;
     struct sluice_encode_options how = {.special = true};
     int32_t *ids;
@@ -183,7 +184,7 @@ static enum generate_end decode_loop(struct generator *g, struct stop_filter *fi
 enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t n, struct sluice_error *err)
 {
     uint64_t begin_ns = report_now_ns();
-    struct sluice_decoder decoder = {{0}};
+    struct sluice_decoder decoder;
     struct stop_filter filter;
     char piece[SLUICE_PIECE_BYTES_MAX];
     size_t common;
@@ -191,6 +192,7 @@ enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t 
     g->n_new = g->first_token_ns = 0;
     g->text_bytes = 0;
     if (g->text) g->text[0] = '\0';
+    sluice_decoder_init(&decoder, !g->answers);
     stop_init(&filter, text_sink, g);
     for (size_t i = 0; i < g->n_stops; i++)
         if (stop_add(&filter, g->stops[i], err)) return GENERATE_FAILED;

@@ -26,6 +26,7 @@ struct generator {
     size_t n_stops;
     int32_t end_ids[GENERATE_END_IDS_MAX]; /* besides the model's own */
     size_t n_end_ids;
+    bool answers; /* the text is an answer, not the continuation of the prompt's own words */
     /* The tokens in the session, in order; kept equal to it. */
     int32_t *tokens;
     size_t n_tokens, tokens_room;
@@ -40,7 +41,7 @@ struct generator {
 /* Opens a session with the sampling options of o; a random seed is chosen and said if none is given. */
 enum sluice_status generate_begin(struct generator *g, struct open_model *m, struct report *r,
                                   const struct cli_options *o, struct sluice_error *err);
-/* Adds what ends an answer in the model's chat format. */
+/* The text will be an answer: adds what ends one in the model's chat format. */
 enum sluice_status generate_chat_stops(struct generator *g, struct sluice_error *err);
 /* Makes the session hold the longest common prefix of what it has and ids, evaluates the rest, and writes the text that
  * follows to standard output. The prompt does not fit: GENERATE_FAILED with SLUICE_CONTEXT_FULL, and nothing of it is

@@ -16,6 +16,15 @@ enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_
     return text_encode(e->tokenizer, text, bytes, &options, ids, ids_max, n, err);
 }
 
+void sluice_decoder_init(struct sluice_decoder *d, bool continues)
+{
+    struct text_decoder inner;
+    text_decoder_init(&inner);
+    inner.begun = continues;
+    *d = (struct sluice_decoder){{0}};
+    memcpy(d->state, &inner, sizeof inner);
+}
+
 size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out)
 {
     struct text_decoder inner;

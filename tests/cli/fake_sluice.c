@@ -159,6 +159,12 @@ enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_
 }
 
 /* Holds back an unfinished character, as the real one does. state[0]: bytes held; state[1..]: they. */
+void sluice_decoder_init(struct sluice_decoder *d, bool continues)
+{
+    (void)continues;
+    *d = (struct sluice_decoder){{0}};
+}
+
 size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out)
 {
     if (id < 0) {
