@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,8 +76,15 @@ static int finish(struct terminal *t)
 {
     int status;
     struct pollfd p = {t->fd, POLLIN, 0};
-    char drop[512];
-    while (poll(&p, 1, WAIT_MS) == 1 && read(t->fd, drop, sizeof drop) > 0) {
+    for (;;) {
+        if (poll(&p, 1, WAIT_MS) != 1) {
+            kill(t->pid, SIGKILL);
+            fail_msg("the program does not end after:\n%s", t->seen);
+        }
+        ssize_t got = read(t->fd, t->seen + t->n, sizeof t->seen - 1 - t->n);
+        if (got <= 0) break;
+        t->n += (size_t)got;
+        t->seen[t->n] = '\0';
     }
     assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
     close(t->fd);
