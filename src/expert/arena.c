@@ -1,6 +1,7 @@
 /* Chunks and slots.
  *
- * Frames: a frame is `m` of the largest slots long; m is the least with which the frames are few enough. Any full chunk
+ * Frames: a frame is `m` of the largest slots long; m is the least with which the frames are few enough, or more in a
+ * large cache. Any full chunk
  * fills more than half of its frame (a slot that is longer than half fills it alone; else what is left over is shorter
  * than a slot, so less than half), and only chunks that were cut short by a limit are smaller. So 2 * limit / frame +
  * one a class are enough to reach the limit; if frames run out nevertheless, a class evicts instead of growing.
@@ -21,6 +22,9 @@
 
 #define RETIRE_MAX 4     /* chunks that one acquire may take from colder classes */
 #define EVICT_BETWEEN 4u /* own experts that a class evicts before it takes another chunk */
+
+#define FRAME_BYTES_GOOD ((uint64_t)32 << 20)
+#define FRAMES_FEW 32 /* there are at least so many then, so that classes can share the cache */
 
 struct geometry {
     uint64_t limit_bytes, frame_bytes;
@@ -65,6 +69,9 @@ static struct geometry lay_out(const struct expert_catalog *catalog, uint64_t sl
     uint64_t full = expert_cache_full_bytes(catalog);
     g.limit_bytes = slots_bytes < full ? slots_bytes : full;
     uint64_t m = 2 * g.limit_bytes / largest / (ARENA_FRAMES_MAX - n - 1) + 1;
+    /* A cache of gigabytes grows in larger steps: huge pages fit into them, and the kernel registers fewer. */
+    if (g.limit_bytes >= FRAMES_FEW * FRAME_BYTES_GOOD && m < FRAME_BYTES_GOOD / largest)
+        m = FRAME_BYTES_GOOD / largest;
     g.frame_bytes = m * largest;
     g.n_frames = (uint32_t)(2 * g.limit_bytes / g.frame_bytes) + n + 1;
     g.n_per_frame = (uint32_t)(g.frame_bytes / smallest);

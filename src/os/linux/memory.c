@@ -2,18 +2,37 @@
  *
  * A reservation is a private anonymous mapping without access rights: it costs page tables and nothing else. Committing
  * makes a part accessible; its pages come when they are touched. Decommitting gives the pages back at once and takes
- * the access away, so that a use after it is a fault and not a silent zero. */
+ * the access away, so that a use after it is a fault and not a silent zero.
+ *
+ * Large reservations begin at a multiple of a huge page and ask for huge pages: they are touched faster and weights are
+ * read with fewer TLB misses. A huge page is given only where all of it is committed, so no memory is held that was not
+ * asked for. */
 #include "os/linux/linux.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+static void *map(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
 void *linux_reserve(void *user, size_t bytes)
 {
     if (bytes == 0) return NULL;
-    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (bytes < 2 * HUGE_PAGE_BYTES || bytes > SIZE_MAX - HUGE_PAGE_BYTES) return map(bytes);
+    uint8_t *at = map(bytes + HUGE_PAGE_BYTES);
+    if (!at) return map(bytes);
+    size_t head = (HUGE_PAGE_BYTES - (uintptr_t)at % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+    size_t page = os_page_bytes(), end = (head + bytes + page - 1) / page * page;
+    if (head) munmap(at, head);
+    if (end < bytes + HUGE_PAGE_BYTES) munmap(at + end, bytes + HUGE_PAGE_BYTES - end);
+    madvise(at + head, bytes, MADV_HUGEPAGE); /* a wish: refused where the kernel has none */
+    return at + head;
 }
 
 int linux_commit(void *user, void *at, size_t bytes)
