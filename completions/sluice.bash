@@ -25,7 +25,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
@@ -42,7 +42,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
@@ -57,7 +57,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
@@ -92,7 +92,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
@@ -109,7 +109,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
@@ -126,7 +126,7 @@ _sluice()
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
-                COMPREPLY=($(compgen -W "auto lru hotness" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac

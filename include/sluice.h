@@ -53,7 +53,7 @@ struct sluice_options {
     const char *kv_type; /* "f16" (default), "q8_0", "f32" */
     const char *cpu;     /* kernel level: "auto" (default), "scalar", "avx2" */
     const char *io;      /* "auto" (default), "uring", "threads", "sync"; ":buffered" after one forbids direct reads */
-    const char *policy;  /* eviction: "auto" (default), "lru", "hotness" */
+    const char *policy;  /* eviction: "auto" (default), or a name that `sluice help run` lists */
     uint32_t ctx;        /* tokens; 0: chosen (DESIGN.md section 6) */
     uint32_t threads;    /* 0: as many as the process may use */
     uint32_t chunk;      /* prefill tokens a step; 0: chosen */

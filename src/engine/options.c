@@ -94,7 +94,7 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     if (!st) st = parse_kv_type(p->kv_type, &a->kv_type, err);
     if (!st) st = parse_io(p->io, a, err);
     if (!st && !policy_by_name(p->policy ? p->policy : "auto", &a->policy))
-        st = base_fail(err, SLUICE_ERR_USAGE, "the policies are auto, lru and hotness", "unknown policy '%.40s'",
+        st = base_fail(err, SLUICE_ERR_USAGE, "the policies are " POLICY_CHOICES, "unknown policy '%.40s'",
                        p->policy);
     return st;
 }

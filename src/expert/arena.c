@@ -83,7 +83,7 @@ size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_b
     struct geometry g = lay_out(catalog, slots_bytes);
     return g.n_frames * (sizeof(struct arena_chunk) + g.n_per_frame * sizeof(struct arena_slot)) +
            expert_catalog_n_experts(catalog) * sizeof(uint32_t) +
-           policy_memory_bytes(expert_catalog_n_experts(catalog), expert_catalog_n_classes(catalog));
+           policy_memory_bytes(expert_catalog_policy_shape(catalog));
 }
 
 /* ---- where a slot is ---- */
@@ -450,7 +450,7 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
     BASE_ASSERT(a->n_frames <= ARENA_FRAMES_MAX, "frames are few enough to be registered");
 
     uint32_t n_experts = expert_catalog_n_experts(catalog);
-    enum sluice_status status = policy_create(config->policy, n_experts, a->n_classes, &a->policy, err);
+    enum sluice_status status = policy_create(config->policy, expert_catalog_policy_shape(catalog), &a->policy, err);
     if (status) return status;
     a->chunks = calloc((size_t)a->n_frames + 1, sizeof *a->chunks);
     a->slots = calloc((size_t)a->n_frames * a->n_per_frame + 1, sizeof *a->slots);

@@ -451,9 +451,7 @@ void expert_pump(struct expert_cache *c)
 void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n,
                      uint32_t ahead)
 {
-    for (uint32_t i = 0; i < n; i++)
-        policy_selected(c->arena.policy, expert_catalog_key(c->catalog, layer, ids[i]), weights ? weights[i] : 1.0f,
-                        ahead);
+    policy_route(c->arena.policy, layer, ids, weights, n, ahead);
 }
 
 void expert_tick(struct expert_cache *c, uint32_t n) { policy_tick(c->arena.policy, n); }

@@ -68,7 +68,7 @@ void expert_abort(struct expert_cache *c);
 void expert_pump(struct expert_cache *c);
 
 /* Policy's inputs. selected: the router's choice for one token (also those that were resident); ahead: the token's
- * position in the running step (policy_selected). tick: n tokens have passed, called once at a step's end. */
+ * position in the running step (policy_route). tick: n tokens have passed, called once at a step's end. */
 void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n,
                      uint32_t ahead);
 void expert_tick(struct expert_cache *c, uint32_t n);

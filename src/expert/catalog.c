@@ -27,6 +27,8 @@ struct expert_catalog {
     uint32_t *class_of;            /* [n_layers]; of a dense layer UINT32_MAX */
     struct expert_extent *extents; /* copies of all `each` lists */
     size_t n_extents;
+    struct policy_layer *policy_layers; /* [n_layers] */
+    struct policy_shape policy_shape;   /* of them */
     struct expert_class classes[EXPERT_CLASSES_MAX];
 };
 
@@ -166,6 +168,18 @@ static void copy_layers(struct expert_catalog *c, const struct expert_layer *lay
     c->first_key[c->n_layers] = c->n_experts;
 }
 
+/* The same, as policies see it. */
+static void shape_policy(struct expert_catalog *c)
+{
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->policy_layers[i] = (struct policy_layer){.first_key = c->first_key[i],
+                                                    .n_expert = c->layers[i].n_expert,
+                                                    .n_used = c->layers[i].n_expert ? c->layers[i].n_used : 0,
+                                                    .class_index = c->layers[i].n_expert ? c->class_of[i] : 0};
+    c->policy_shape =
+        (struct policy_shape){.layers = c->policy_layers, .n_layers = c->n_layers, .n_classes = c->n_classes};
+}
+
 enum sluice_status expert_catalog_create(const struct expert_layer *layers, uint32_t n_layers, uint32_t align,
                                          struct expert_catalog **out, struct sluice_error *err)
 {
@@ -191,13 +205,15 @@ enum sluice_status expert_catalog_create(const struct expert_layer *layers, uint
     c->first_key = calloc((size_t)n_layers + 1, sizeof *c->first_key);
     c->class_of = calloc((size_t)n_layers + 1, sizeof *c->class_of);
     c->extents = calloc(n_extents + 1, sizeof *c->extents);
-    if (!c->layers || !c->first_key || !c->class_of || !c->extents) goto fail;
+    c->policy_layers = calloc((size_t)n_layers + 1, sizeof *c->policy_layers);
+    if (!c->layers || !c->first_key || !c->class_of || !c->extents || !c->policy_layers) goto fail;
     copy_layers(c, layers);
     for (uint32_t i = 0; i < n_layers; i++) {
         if (!c->layers[i].n_expert) continue;
         status = classify(c, i, err);
         if (status) goto fail_said;
     }
+    shape_policy(c);
     for (uint32_t i = 1; i < c->n_classes; i++)
         if (c->classes[i].n_experts > c->classes[c->common_class].n_experts) c->common_class = i;
     *out = c;
@@ -213,6 +229,7 @@ fail_said:
 void expert_catalog_destroy(struct expert_catalog *c)
 {
     if (!c) return;
+    free(c->policy_layers);
     free(c->extents);
     free(c->class_of);
     free(c->first_key);
@@ -220,6 +237,7 @@ void expert_catalog_destroy(struct expert_catalog *c)
     free(c);
 }
 
+const struct policy_shape *expert_catalog_policy_shape(const struct expert_catalog *c) { return &c->policy_shape; }
 uint32_t expert_catalog_n_layers(const struct expert_catalog *c) { return c->n_layers; }
 uint32_t expert_catalog_n_classes(const struct expert_catalog *c) { return c->n_classes; }
 uint32_t expert_catalog_n_experts(const struct expert_catalog *c) { return c->n_experts; }
@@ -282,6 +300,8 @@ void expert_catalog_unkey(const struct expert_catalog *c, uint32_t key, uint32_t
 
 size_t expert_catalog_memory_bytes(const struct expert_catalog *c)
 {
-    return sizeof *c + ((size_t)c->n_layers + 1) * (sizeof *c->layers + sizeof *c->first_key + sizeof *c->class_of) +
+    return sizeof *c +
+           ((size_t)c->n_layers + 1) *
+               (sizeof *c->layers + sizeof *c->first_key + sizeof *c->class_of + sizeof *c->policy_layers) +
            (c->n_extents + 1) * sizeof *c->extents;
 }

@@ -7,6 +7,7 @@
 #define EXPERT_CATALOG_H
 
 #include "base/error.h"
+#include "expert/policy.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +66,8 @@ uint32_t expert_catalog_n_experts(const struct expert_catalog *c); /* of all lay
 uint32_t expert_catalog_key(const struct expert_catalog *c, uint32_t layer,
                             uint32_t expert); /* dense id, 0 .. n_experts-1 */
 void expert_catalog_unkey(const struct expert_catalog *c, uint32_t key, uint32_t *layer, uint32_t *expert);
-uint64_t expert_catalog_total_bytes(const struct expert_catalog *c); /* real bytes of all experts */
+const struct policy_shape *expert_catalog_policy_shape(const struct expert_catalog *c); /* lives as long */
+uint64_t expert_catalog_total_bytes(const struct expert_catalog *c);                    /* real bytes of all experts */
 uint64_t expert_catalog_token_bytes(const struct expert_catalog *c); /* real bytes of the experts that one token uses */
 uint32_t
 expert_catalog_common_class(const struct expert_catalog *c); /* the class with the most experts (a COUNT means these) */

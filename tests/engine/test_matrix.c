@@ -16,13 +16,13 @@ enum { BUDGET, POLICY, THREADS, IO, CHUNK, ISA, FACTORS };
 
 enum budget { FLOOR, FLOOR_AND_ONE, HALF, ALL };
 static const char *const budget_names[] = {"floor", "floor+1", "half", "all"};
-static const char *const policies[] = {"lru", "hotness"};
+static const char *const policies[] = {"lru", "hotness", "lfu", "freq-age", "expected", "recall"};
 static const uint32_t thread_counts[] = {1, 2, 3, 8};
 static const char *const backends[] = {"uring", "threads", "sync", "uring:buffered", "threads:buffered"};
 static const uint32_t chunks[] = {1, 2, 7, 32, 512};
 static const char *levels[KERNEL_LEVELS];
 
-static unsigned n_values[FACTORS] = {4, 2, 4, 5, 5, 0};
+static unsigned n_values[FACTORS] = {4, 6, 4, 5, 5, 0};
 
 struct config {
     unsigned v[FACTORS];

@@ -149,7 +149,8 @@ void rig_take_all(struct cache_rig *r, uint32_t n)
 
 void rig_step(struct cache_rig *r, uint32_t layer, const uint32_t *ids, uint32_t n)
 {
-    expert_selected(r->cache, layer, ids, NULL, n, 0);
+    for (uint32_t i = 0; i < n; i += RIG_USED) /* so many tokens */
+        expert_selected(r->cache, layer, ids + i, NULL, n - i < RIG_USED ? n - i : RIG_USED, i / RIG_USED);
     if (expert_want(r->cache, layer, ids, n, &r->err)) fail_msg("want: %s", r->err.message);
     rig_take_all(r, n);
     expert_cache_check(r->cache);

@@ -213,24 +213,23 @@ static void test_one_class_is_the_naive_cache(void **state)
     for (int kind = 0; kind < POLICY_KINDS; kind++)
         for (int budget = 0; budget < BUDGETS; budget++) {
             struct cache_rig r;
-            struct naive_cache naive = {.n_resident = 0};
+            static struct naive_cache naive;
+            memset(&naive, 0, sizeof naive);
             struct shape_random random = {(uint64_t)budget + 1};
             rig_init(&r, 1);
             rig_open(&r, IO_AUTO, false, 0);
             uint64_t bytes = budget_of(r.catalog, budget);
             assert_int_equal(rig_cache(&r, (enum policy_kind)kind, bytes), SLUICE_OK);
             uint32_t n_keys = expert_catalog_n_experts(r.catalog);
-            naive_init(&naive.policy, (enum policy_kind)kind, n_keys);
+            naive_init(&naive.policy, (enum policy_kind)kind, n_keys, RIG_EXPERTS, 0);
             naive.n_slots = (uint32_t)(bytes / expert_catalog_class(r.catalog, 0)->slot_bytes);
             if (naive.n_slots > n_keys) naive.n_slots = n_keys;
             for (int step = 0; step < 400; step++) {
                 uint32_t layer = r.layers[(uint32_t)step % r.n_layers], ids[RIG_EXPERTS], keys[RIG_EXPERTS];
                 uint32_t n = 1 + shape_below(&random, RIG_USED);
                 rig_choose(&random, shape_below(&random, 2) ? RIG_EXPERTS : 5, ids, n);
-                for (uint32_t i = 0; i < n; i++) {
-                    keys[i] = expert_catalog_key(r.catalog, layer, ids[i]);
-                    naive_selected(&naive.policy, keys[i], 0);
-                }
+                for (uint32_t i = 0; i < n; i++) keys[i] = expert_catalog_key(r.catalog, layer, ids[i]);
+                naive_route(&naive.policy, keys[0] / RIG_EXPERTS, ids, n, 0);
                 naive_want(&naive, keys, n);
                 rig_step(&r, layer, ids, n);
                 if ((uint32_t)step % r.n_layers == r.n_layers - 1) {
@@ -310,7 +309,10 @@ static void hammer(struct cache_rig *r, uint32_t class_index, int rounds, struct
 static void test_chunks_change_class(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < POLICY_KINDS; kind++) {
+    /* Whole layers that fall silent are colder for these two; the others compare what happened in each layer's own
+     * time, and no layer of a model is ever silent. */
+    const enum policy_kind kinds[] = {POLICY_LRU, POLICY_HOTNESS};
+    for (int kind = 0; kind < 2; kind++) {
         struct cache_rig r;
         struct shape_random random = {9};
         rig_init(&r, 3);
@@ -321,7 +323,7 @@ static void test_chunks_change_class(void **state)
             uint64_t all = (uint64_t) class->slot_bytes * class->n_experts;
             if (budget < expert_cache_floor_bytes(r.catalog) + all) budget = expert_cache_floor_bytes(r.catalog) + all;
         }
-        assert_int_equal(rig_cache(&r, (enum policy_kind)kind, budget), SLUICE_OK);
+        assert_int_equal(rig_cache(&r, kinds[kind], budget), SLUICE_OK);
         hammer(&r, 0, 40, &random);
         uint64_t recarved = rig_stats(&r).recarved;
         assert_int_equal(recarved, 0);

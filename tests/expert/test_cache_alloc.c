@@ -40,20 +40,22 @@ static void test_no_allocation(void **state)
     (void)state;
     enum io_backend backends[3];
     unsigned n = rig_backends(backends);
-    for (unsigned b = 0; b < n; b++) {
+    for (unsigned b = 0; b < n * POLICY_KINDS; b++) {
         struct cache_rig r;
         struct shape_random random = {b + 1};
         rig_init(&r, 3);
-        rig_open(&r, backends[b], false, 0);
+        rig_open(&r, backends[b % n], false, 0);
         uint64_t floor = expert_cache_floor_bytes(r.catalog);
         unsigned before = atomic_load(&n_calls);
-        assert_int_equal(rig_cache(&r, POLICY_HOTNESS, 2 * floor), SLUICE_OK);
+        assert_int_equal(rig_cache(&r, (enum policy_kind)(b / n), 2 * floor), SLUICE_OK);
         assert_true(atomic_load(&n_calls) > before); /* the counter counts */
         before = atomic_load(&n_calls);
         for (uint32_t i = 0; i < 300; i++) {
             uint32_t ids[RIG_EXPERTS], n_ids = i % 7 ? RIG_USED : RIG_EXPERTS, layer = r.layers[i % r.n_layers];
             rig_choose(&random, RIG_EXPERTS, ids, n_ids);
-            expert_selected(r.cache, layer, ids, NULL, n_ids, 0);
+            for (uint32_t t = 0; t < n_ids; t += RIG_USED)
+                expert_selected(r.cache, layer, ids + t, NULL, n_ids - t < RIG_USED ? n_ids - t : RIG_USED,
+                                t / RIG_USED);
             assert_int_equal(expert_want(r.cache, layer, ids, n_ids, &r.err), SLUICE_OK);
             if (i % 11 == 10)
                 expert_abort(r.cache);

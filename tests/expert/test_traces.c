@@ -54,7 +54,11 @@ static double replay(enum policy_kind kind, uint32_t slots)
     uint32_t n_there[LAYERS_MAX] = {0}, n_prefill = 0, hits = 0, wanted = 0;
     struct policy *p = NULL;
     memset(there, 0, sizeof there);
-    assert_int_equal(policy_create(kind, trace.n_layers * N_EXPERT, trace.n_layers, &p, NULL), SLUICE_OK);
+    struct policy_layer layers[LAYERS_MAX];
+    for (uint32_t l = 0; l < trace.n_layers; l++)
+        layers[l] = (struct policy_layer){l * N_EXPERT, N_EXPERT, trace.n_used, l};
+    struct policy_shape shape = {.layers = layers, .n_layers = trace.n_layers, .n_classes = trace.n_layers};
+    assert_int_equal(policy_create(kind, &shape, &p, NULL), SLUICE_OK);
     policy_prompt(p);
     for (uint32_t i = 0, n; i < trace.n_rows; i += n) {
         const struct row *r = &trace.rows[i];
@@ -66,9 +70,11 @@ static double replay(enum policy_kind kind, uint32_t slots)
         if (decode && r[-1].phase == 1 && r[-1].step != r->step) policy_tick(p, 1);
         if (!decode && r->step >= n_prefill) n_prefill = r->step + 1;
         bool miss[USED_MAX];
+        uint32_t ids[USED_MAX];
+        for (uint32_t k = 0; k < n; k++) ids[k] = r[k].expert;
+        policy_route(p, r->layer, ids, NULL, n, decode ? 0 : r->step);
         for (uint32_t k = 0; k < n; k++) { /* hits are pinned */
             uint32_t key = r->layer * N_EXPERT + r[k].expert;
-            policy_selected(p, key, 1, decode ? 0 : r->step);
             miss[k] = !there[key];
             if (!miss[k]) policy_remove(p, r->layer, key);
             hits += decode && !miss[k];
