@@ -9,5 +9,8 @@ bool interrupt_pending(void);
 void interrupt_clear(void); /* what was asked for has been done */
 /* While an engine is set, Ctrl-C also cancels its running call. Set it around calls that compute, else NULL. */
 void interrupt_cancels(sluice_engine *engine);
+/* How standard input's terminal is to be left when Ctrl-C ends the program; NULL: as it is. */
+struct termios;
+void interrupt_leaves(const struct termios *terminal);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -21,7 +22,9 @@ struct line_reader {
     History *history;
     char history_path[PATH_MAX];
     bool continued; /* the prompt shows that a line continues the one before */
-    char *plain;    /* getline's buffer */
+    bool changed;   /* the terminal is not as it was */
+    struct termios before;
+    char *plain; /* getline's buffer */
     size_t plain_room;
     char *message;
     size_t message_bytes, message_room;
@@ -113,8 +116,23 @@ static int read_character(EditLine *edit, wchar_t *out)
     }
 }
 
+/* Between its lines libedit gives the terminal back to line mode, in which the kernel takes a Ctrl-D for itself: one
+ * typed while an answer is written, or just before the prompt, would be lost. So line mode is off for as long as the
+ * reader is open; Ctrl-C still interrupts. */
+static void leave_line_mode(struct line_reader *l)
+{
+    if (tcgetattr(STDIN_FILENO, &l->before)) return;
+    struct termios now = l->before;
+    now.c_lflag &= ~(tcflag_t)ICANON;
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
+    l->changed = tcsetattr(STDIN_FILENO, TCSADRAIN, &now) == 0;
+    if (l->changed) interrupt_leaves(&l->before);
+}
+
 static void open_terminal(struct line_reader *l)
 {
+    leave_line_mode(l);
     /* Characters, not numbers or dates, follow the user's locale. A C locale would lose every letter that is not
      * ASCII. */
     const char *locale = setlocale(LC_CTYPE, "");
@@ -144,6 +162,10 @@ void line_close(struct line_reader *l)
     if (!l) return;
     if (l->history) save_history(l);
     if (l->edit) el_end(l->edit);
+    if (l->changed) {
+        interrupt_leaves(NULL);
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &l->before);
+    }
     if (l->history) history_end(l->history);
     free(l->plain);
     free(l->message);
