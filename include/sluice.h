@@ -4,8 +4,11 @@
  * sluice_cancel may be called from any thread and from a signal handler. Strings given to the library are UTF-8. The
  * library never prints, never exits and never reads the environment.
  *
- * ABI: structs that callers fill begin with struct_bytes (sizeof the struct as the caller was compiled), so that fields
- * can be added at the end; the soname's major number changes when anything else does. */
+ * ABI: structs that can grow carry their size, so that fields can be added at their end. Those that callers fill
+ * (sluice_options, sluice_sampling) begin with struct_bytes, set by their init functions; those that the library fills
+ * (sluice_model_info, sluice_ledger, sluice_stats) are passed with the size that the caller was compiled with, by the
+ * macros below. sluice_error, sluice_encode_options, sluice_message and sluice_decoder stay as they are. The soname's
+ * major number changes when anything else does. */
 #ifndef SLUICE_H
 #define SLUICE_H
 
@@ -64,6 +67,12 @@ struct sluice_options {
                                      p); /* may be NULL; false: stop (SLUICE_CANCELLED). Called at least once a layer */
     void *user;
     uint32_t io_timeout_ms; /* a read that takes longer is given up with SLUICE_ERR_TIMEOUT; 0: 30000 */
+    const char
+        *trace_path; /* record which experts are chosen; the file is complete when the engine is closed. NULL: no */
+    /* Weights are compared with a second read of the same bytes, and with the checksums of MODEL.sluice-sums if that
+     * file exists (one that is damaged or of another model: SLUICE_ERR_USAGE). A difference between the reads is
+     * SLUICE_ERR_IO, one to a checksum SLUICE_ERR_MODEL. Slower; changes no logit. */
+    bool verify;
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -87,7 +96,8 @@ struct sluice_model_info {
     uint32_t ctx, chunk, threads;            /* as chosen */
     const char *cpu, *io, *policy, *kv_type; /* as chosen */
 };
-SLUICE_API void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out);
+SLUICE_API void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *out, size_t bytes);
+#define sluice_model_info(e, out) sluice_model_info_sized(e, out, sizeof *(out))
 
 #define SLUICE_LEDGER_ROWS_MAX 16
 struct sluice_ledger {
@@ -103,7 +113,8 @@ struct sluice_ledger {
     double expected_bytes_per_token; /* read a token in decode, assuming uniform routing with a warm cache: an upper
                                         estimate */
 };
-SLUICE_API void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out);
+SLUICE_API void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size_t bytes);
+#define sluice_ledger(e, out) sluice_ledger_sized(e, out, sizeof *(out))
 
 struct sluice_stats {
     uint64_t tokens_prefill, tokens_decode;
@@ -116,8 +127,9 @@ struct sluice_stats {
     uint64_t experts_resident, experts_slots;
     uint64_t resident_bytes, resident_peak_bytes; /* of the process, as the system counts it */
 };
-SLUICE_API void sluice_stats(const sluice_engine *e,
-                             struct sluice_stats *out); /* since the engine was opened; subtract to get a part */
+/* Since the engine was opened; subtract two to get what lies between. */
+SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);
+#define sluice_stats(e, out) sluice_stats_sized(e, out, sizeof *(out))
 
 /* ---- text ---- */
 

@@ -27,8 +27,8 @@ static const char help_text[] = "  /help       this list\n"
                                 "  /reset      forget the conversation\n"
                                 "  /stats      speed, hits and disk use so far\n"
                                 "  /save FILE  write the conversation to a file\n"
-                                "  a backslash at the end of a line continues the message; Ctrl-C stops an answer; "
-                                "Ctrl-D leaves\n";
+                                "  /quit       leave (or /exit, or Ctrl-D)\n"
+                                "  a backslash at the end of a line continues the message; Ctrl-C stops an answer\n";
 
 /* ---- the conversation ---- */
 
@@ -168,7 +168,7 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
         else
             fputs("sluice: /save needs a file name\n", stderr);
     } else {
-        fprintf(stderr, "sluice: unknown order '%.80s'\n%s", line, help_text);
+        fprintf(stderr, "sluice: unknown command '%.80s'; /help lists them\n", line);
     }
     return SLUICE_OK;
 }
@@ -190,6 +190,7 @@ static int chat_loop(struct chat *c)
         if (end == LINE_FAILED) return report_error(&err);
         if (end == LINE_END) break;
         if (line[strspn(line, " \t\n")] == '\0') continue;
+        if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0) break;
         enum sluice_status status = line[0] == '/' ? chat_order(c, line, &err) : chat_turn(c, line, &err);
         if (status) {
             int code = report_error(&err);
@@ -212,7 +213,7 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     }
     report_note(&c->report, "chat format: %s%s", c->model.info.chat_format ? c->model.info.chat_format : "plain",
                 c->model.info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
-    if (c->terminal && !c->report.quiet) fputs("/help lists the orders; Ctrl-D leaves\n", stderr);
+    if (c->terminal && !c->report.quiet) fputs("/help lists the commands; Ctrl-D leaves\n", stderr);
     sluice_stats(c->model.engine, &c->at_begin);
     int code = chat_loop(c);
     struct sluice_stats now;

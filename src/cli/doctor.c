@@ -107,7 +107,13 @@ static double best_rate(const struct doctor_disk *d)
 /* A sentence a finding. */
 static void explain(const struct doctor_disk *d, char lines[4][256])
 {
-    double best = best_rate(d), one = d->bytes_per_s[1][0], deep = d->bytes_per_s[1][2];
+    double best = best_rate(d), one = 0, deep = 0;
+    for (unsigned b = 0; b < DOCTOR_BLOCKS; b++) { /* at the block size where depth tells most */
+        double gain = d->bytes_per_s[b][0] > 0 ? d->bytes_per_s[b][2] / d->bytes_per_s[b][0] : 0;
+        if (one > 0 && gain <= deep / one) continue;
+        one = d->bytes_per_s[b][0];
+        deep = d->bytes_per_s[b][2];
+    }
     unsigned n = 0;
     if (!d->direct)
         snprintf(lines[n++], 256,
@@ -122,7 +128,10 @@ static void explain(const struct doctor_disk *d, char lines[4][256])
                            : " (too slow for streaming: keep the model elsewhere, or give more memory)");
     if (one > 0 && deep > 1.5 * one)
         snprintf(lines[n++], 256,
-                 "Many reads at once help (%.1f times at 256 KiB), and Sluice keeps up to 32 in flight.", deep / one);
+                 "Many reads at once help (up to %.1f times), and Sluice keeps up to 32 in flight. Another program "
+                 "that uses the disk "
+                 "now would falsify this.",
+                 deep / one);
     else
         snprintf(lines[n++], 256, "Many reads at once hardly help here: a network, virtual or busy disk.");
     while (n < 4) lines[n++][0] = '\0';

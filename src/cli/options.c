@@ -130,8 +130,14 @@ static enum sluice_status set_choice(const struct cli_option_row *row, const cha
         }
         at = end ? end + 1 : NULL;
     }
-    base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: '%.100s' is none of its values", origin, text);
-    base_hint(err, "one of %s", row->choices);
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "%s does not take '%.100s'", origin, text);
+    /* Names of llama.cpp's mixtures: the format that gives them their name. */
+    size_t stem = row->id == OPT_TYPE && bytes > 2 && text[bytes - 2] == '_' ? bytes - 2 : 0;
+    if (stem && strchr("sSmMlL", text[bytes - 1]))
+        base_hint(err, "one of %s; for a mixture such as this give --type %.*s and --tensor-type for what differs",
+                  row->choices, (int)stem, text);
+    else
+        base_hint(err, "one of %s", row->choices);
     return SLUICE_ERR_USAGE;
 }
 
@@ -276,6 +282,9 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
         row = find_letter(o->command, word[1]);
         if (!row) return unknown_option(o, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
+        /* "-ngl 99" is no "-n gl": an option of another program. */
+        if (text == word + 2 && (row->kind == CLI_INTEGER || row->kind == CLI_NUMBER) && isalpha((unsigned char)*text))
+            return unknown_option(o, word, err);
     }
     snprintf(origin, sizeof origin, "--%s", row->name);
     if (row->kind == CLI_FLAG) {
@@ -309,7 +318,10 @@ static enum sluice_status take_words(int argc, char *const *argv, struct cli_opt
             if (status) return status;
         } else if (o->n_words == command->words_max) {
             base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no use for '%.200s'", command->name, argv[i]);
-            base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
+            if (cli_takes(o->command, OPT_MODEL) && !cli_given(o, OPT_MODEL))
+                base_hint(err, "a model is given with -m: sluice %s -m %.150s", command->name, argv[i]);
+            else
+                base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
             return SLUICE_ERR_USAGE;
         } else {
             o->words[o->n_words++] = argv[i];

@@ -91,6 +91,12 @@ int command_run(const struct cli_options *o)
         if (!cli_text(o, OPT_FILE) && isatty(STDIN_FILENO))
             report_note(&r, "reading the prompt from the terminal; Ctrl-D ends it");
         if (input_read(cli_text(o, OPT_FILE), &text, &bytes, &err)) return report_error(&err);
+        if (bytes && text[bytes - 1] == '\n') text[--bytes] = '\0'; /* the end of a file's last line is not its text */
+    }
+    if (bytes == 0) {
+        free(text);
+        base_fail(&err, SLUICE_ERR_USAGE, "give it some text to continue", "the prompt is empty");
+        return report_error(&err);
     }
     if (cli_flag(o, OPT_CHAT) && strlen(text) != bytes) {
         free(text);

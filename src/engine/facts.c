@@ -19,7 +19,7 @@ static const char *kv_type_name(uint32_t type)
     return type == QUANT_F16 ? "f16" : type == QUANT_Q8_0 ? "q8_0" : "f32";
 }
 
-void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
+static void fill_model_info(const sluice_engine *e, struct sluice_model_info *out)
 {
     *out = (struct sluice_model_info){.architecture = e->architecture,
                                       .name = e->name,
@@ -52,7 +52,7 @@ void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
     out->kv_type = kv_type_name(e->asks.kv_type);
 }
 
-void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
+static void fill_ledger(const sluice_engine *e, struct sluice_ledger *out)
 {
     *out = (struct sluice_ledger){.budget_bytes = e->plan.budget_bytes,
                                   .machine_limit_bytes = e->machine_limit_bytes,
@@ -70,7 +70,7 @@ void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
     out->expected_bytes_per_token = held >= 1 ? 0 : (1 - held) * (double)expert_catalog_token_bytes(e->catalog);
 }
 
-void sluice_stats(const sluice_engine *e, struct sluice_stats *out)
+static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
 {
     *out = e->stats;
     if (e->io) {
@@ -91,4 +91,33 @@ void sluice_stats(const sluice_engine *e, struct sluice_stats *out)
     }
     out->resident_bytes = os_resident_bytes();
     out->resident_peak_bytes = os_resident_peak_bytes();
+}
+
+/* A caller that was compiled against another version of the header gets the fields that both know; the rest of its
+ * struct is zero. */
+static void give(void *out, size_t out_bytes, const void *all, size_t all_bytes)
+{
+    memset(out, 0, out_bytes);
+    memcpy(out, all, out_bytes < all_bytes ? out_bytes : all_bytes);
+}
+
+void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *out, size_t bytes)
+{
+    struct sluice_model_info all;
+    fill_model_info(e, &all);
+    give(out, bytes, &all, sizeof all);
+}
+
+void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size_t bytes)
+{
+    struct sluice_ledger all;
+    fill_ledger(e, &all);
+    give(out, bytes, &all, sizeof all);
+}
+
+void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes)
+{
+    struct sluice_stats all;
+    fill_stats(e, &all);
+    give(out, bytes, &all, sizeof all);
 }

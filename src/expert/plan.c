@@ -55,11 +55,13 @@ static uint64_t percent_of(double percent, uint64_t bytes)
     return part >= (double)bytes ? bytes : (uint64_t)part;
 }
 
-/* "--memory 5123M": rounded up to whole MiB unless that is over the machine's limit. */
+/* "--memory 5123M": rounded up to whole MiB (KiB where it is little) unless that is over the machine's limit. */
 static const char *option_bytes(uint64_t bytes, uint64_t limit, char out[32])
 {
     uint64_t mib = bytes / MIB + (bytes % MIB != 0);
-    if (mib <= limit / MIB)
+    if (bytes < 16 * MIB && mib <= limit / MIB && bytes % MIB)
+        snprintf(out, 32, "%" PRIu64 "K", bytes / 1024 + (bytes % 1024 != 0));
+    else if (mib <= limit / MIB)
         snprintf(out, 32, "%" PRIu64 "M", mib);
     else
         snprintf(out, 32, "%" PRIu64 "B", bytes);
@@ -122,7 +124,12 @@ static enum sluice_status choose_experts(const struct plan_input *in, struct cho
         base_fail(err, SLUICE_ERR_MEMORY, NULL,
                   "--experts gives %s; this model needs at least %s, what one token uses and one more of each size",
                   plan_format_bytes(asked, a), plan_format_bytes(c->floor, b));
-        base_hint(err, "the smallest that works is --experts %s", option_bytes(c->floor, UINT64_MAX, option));
+        uint64_t one = expert_catalog_class(in->catalog, expert_catalog_common_class(in->catalog))->slot_bytes;
+        if (in->experts.unit == PLAN_COUNT) /* answered in the unit of the question */
+            snprintf(option, sizeof option, "%" PRIu64, c->floor / one + (c->floor % one != 0));
+        else
+            option_bytes(c->floor, UINT64_MAX, option);
+        base_hint(err, "the smallest that works is --experts %s", option);
         return SLUICE_ERR_MEMORY;
     }
     c->wanted = min64(asked, c->needed);

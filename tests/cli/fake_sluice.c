@@ -103,7 +103,7 @@ void sluice_engine_close(sluice_engine *e)
 
 void sluice_cancel(sluice_engine *e) { atomic_store(&e->cancelled, true); }
 
-void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
+void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *out, size_t bytes)
 {
     *out = (struct sluice_model_info){.architecture = "fake",
                                       .name = "fake",
@@ -124,7 +124,7 @@ void sluice_model_info(const sluice_engine *e, struct sluice_model_info *out)
                                       .kv_type = "f16"};
 }
 
-void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
+void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size_t bytes)
 {
     *out = (struct sluice_ledger){.budget_bytes = 1 << 30,
                                   .machine_limit_bytes = (uint64_t)2 << 30,
@@ -138,7 +138,7 @@ void sluice_ledger(const sluice_engine *e, struct sluice_ledger *out)
     out->rows[0].bytes = 12345;
 }
 
-void sluice_stats(const sluice_engine *e, struct sluice_stats *out) { *out = e->stats; }
+void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes) { *out = e->stats; }
 
 enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
                                  const struct sluice_encode_options *o, int32_t *ids, size_t ids_max, size_t *n,
