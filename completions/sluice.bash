@@ -16,7 +16,7 @@ _sluice()
     case "$cmd" in
     run)
         case "$prev" in
-            --model|-m|--file|-f)
+            --model|-m|--trace|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -29,11 +29,11 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     chat)
         case "$prev" in
-            --model|-m)
+            --model|-m|--trace)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -46,7 +46,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     plan)
         case "$prev" in
@@ -83,7 +83,7 @@ _sluice()
         ;;
     logits)
         case "$prev" in
-            --model|-m|--tokens|--out|-o)
+            --model|-m|--trace|--tokens|--out|-o)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -96,11 +96,11 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --tokens --out --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --tokens --out --quiet --verbose --help"
         ;;
     perplexity)
         case "$prev" in
-            --model|-m|--file|-f)
+            --model|-m|--trace|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -113,11 +113,11 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --file --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --file --json --quiet --verbose --help"
         ;;
     bench)
         case "$prev" in
-            --model|-m|--file|-f)
+            --model|-m|--trace|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -130,7 +130,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --file --prefill --decode --repetitions --json --quiet --verbose --help"
         ;;
     doctor)
         case "$prev" in

@@ -27,6 +27,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexi
 complete -c sluice -n '__fish_seen_subcommand_from run chat logits perplexity bench' -l cpu -x -a 'auto scalar avx2' -d 'instruction set of the kernels; results are the same with each'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l io -x -a 'auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered' -d 'how the disk is read; :buffered forbids direct reads'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l policy -x -a 'auto lru lfu hotness freq-age expected recall' -d 'which expert leaves the cache when room is needed'
+complete -c sluice -n '__fish_seen_subcommand_from run chat logits perplexity bench' -l trace -r -F -d 'record which experts the model chooses, for sluice replay'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize' -s p -l prompt -x -d 'the text'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize perplexity bench' -s f -l file -r -F -d 'read the text from a file (-: standard input)'
 complete -c sluice -n '__fish_seen_subcommand_from run' -l chat -d 'put the prompt as a user\'s message in the model\'s chat format'

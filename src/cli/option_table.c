@@ -94,6 +94,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_POLICY, MACHINE, "policy", 0, CLI_CHOICE, true, false, "POLICY",
      "auto|lru|lfu|hotness|freq-age|expected|recall", 0, 0, "auto", PLANNERS,
      "which expert leaves the cache when room is needed"},
+    {OPT_TRACE, MACHINE, "trace", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
+     "record which experts the model chooses, for sluice replay"},
     {OPT_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, false, "TEXT", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "the text"},
     {OPT_FILE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,

@@ -51,6 +51,7 @@ enum cli_option {
     OPT_CPU,
     OPT_IO,
     OPT_POLICY,
+    OPT_TRACE,
     OPT_PROMPT,
     OPT_FILE,
     OPT_CHAT,

@@ -6,6 +6,7 @@
 #include "engine/load.h"
 #include "expert/cache.h"
 #include "expert/plan.h"
+#include "expert/trace.h"
 #include "io/io.h"
 #include "model/forward.h"
 #include "sample/sample.h"
@@ -56,6 +57,7 @@ struct sluice_engine {
     /* the experts */
     struct expert_catalog *catalog; /* NULL: a dense model */
     struct expert_cache *cache;
+    struct trace_writer *trace; /* or NULL */
 
     /* memory */
     struct plan plan;

@@ -92,6 +92,25 @@ static bool layer_progress(void *user, uint32_t layer)
     return !atomic_load(&e->cancelled) && (!e->options.progress || e->options.progress(e->options.user, &p));
 }
 
+static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
+{
+    if (!e->catalog)
+        return base_fail(err, SLUICE_ERR_USAGE, "leave --trace out", "the model has no routed experts to record");
+    const uint32_t n = expert_catalog_n_layers(e->catalog);
+    struct trace_layer *layers = calloc(n, sizeof *layers);
+    if (!layers) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a trace");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct expert_layer *l = expert_catalog_layer(e->catalog, i);
+        layers[i] = (struct trace_layer){.n_expert = l->n_expert, .n_used = l->n_used};
+        if (l->n_expert)
+            layers[i].expert_bytes =
+                expert_catalog_class(e->catalog, expert_catalog_class_of(e->catalog, i))->expert_bytes;
+    }
+    enum sluice_status st = trace_create(e->options.trace_path, e->name, layers, n, &e->trace, err);
+    free(layers);
+    return st;
+}
+
 /* Memory is reserved and bytes are read here; everything before was arithmetic. */
 static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err)
 {
@@ -111,12 +130,14 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if ((st = load_dense(e->model, e->io, &e->load, e->dense.at, load_progress, e, err))) return st;
     e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
     e->stats.load_bytes = e->load.read_bytes;
+    if (e->options.trace_path && (st = open_trace(e, err))) return st;
     if (e->catalog) {
         const struct expert_cache_config config = {.os = e->os,
                                                    .log = &e->log,
                                                    .io = e->io,
                                                    .catalog = e->catalog,
                                                    .policy = e->asks.policy,
+                                                   .trace = e->trace,
                                                    .slots_bytes = p->slots_bytes};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
     }
@@ -160,6 +181,8 @@ void sluice_engine_close(sluice_engine *e)
     if (!e) return;
     kernel_pool_destroy(e->pool);
     expert_cache_destroy(e->cache);
+    struct sluice_error err;
+    if (trace_close(e->trace, &err)) base_log(&e->log, BASE_LOG_WARN, "%s (%s)", err.message, err.hint);
     io_close(e->io);
     engine_block_close(e->os, &e->scratch);
     engine_block_close(e->os, &e->kv);

@@ -85,7 +85,7 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     memcpy(&e->options, o, known);
     struct sluice_options *p = &e->options;
     if (!keep(e, &p->model_path) || !keep(e, &p->memory) || !keep(e, &p->experts) || !keep(e, &p->kv_type) ||
-        !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy))
+        !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy) || !keep(e, &p->trace_path))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the options");
     struct engine_asks *a = &e->asks;
     enum sluice_status st = check_numbers(p, err);
@@ -94,7 +94,6 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     if (!st) st = parse_kv_type(p->kv_type, &a->kv_type, err);
     if (!st) st = parse_io(p->io, a, err);
     if (!st && !policy_by_name(p->policy ? p->policy : "auto", &a->policy))
-        st = base_fail(err, SLUICE_ERR_USAGE, "the policies are " POLICY_CHOICES, "unknown policy '%.40s'",
-                       p->policy);
+        st = base_fail(err, SLUICE_ERR_USAGE, "the policies are " POLICY_CHOICES, "unknown policy '%.40s'", p->policy);
     return st;
 }

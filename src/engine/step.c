@@ -11,7 +11,7 @@ struct rows {
     size_t first; /* index, in the call, of the chunk's first token */
     sluice_logits_fn *each;
     void *user;
-    bool last_chunk;
+    bool decode, last_chunk;
     size_t last; /* index in the chunk of its last token */
 };
 
@@ -56,6 +56,7 @@ static enum sluice_status run_chunk(sluice_session *s, const int32_t *ids, size_
                                     .logits = take_row,
                                     .user = rows};
     e->run_tokens = n;
+    if (e->trace) trace_step(e->trace, (uint32_t)n, rows->decode);
     enum sluice_status st = model_forward(&e->run, &step, err);
     if (st) return st;
     memcpy(s->ids + s->n, ids, n * sizeof *ids);
@@ -81,6 +82,7 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
                             .first = done,
                             .each = each,
                             .user = user,
+                            .decode = decode,
                             .last_chunk = done + chunk == n,
                             .last = chunk - 1};
         e->step_done = done;

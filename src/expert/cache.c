@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "expert/arena.h"
+#include "expert/trace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -452,10 +453,20 @@ void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids
                      uint32_t ahead)
 {
     policy_route(c->arena.policy, layer, ids, weights, n, ahead);
+    if (c->arena.config.trace) trace_route(c->arena.config.trace, layer, ids, weights, n, ahead);
 }
 
-void expert_tick(struct expert_cache *c, uint32_t n) { policy_tick(c->arena.policy, n); }
-void expert_prompt(struct expert_cache *c) { policy_prompt(c->arena.policy); }
+void expert_tick(struct expert_cache *c, uint32_t n)
+{
+    policy_tick(c->arena.policy, n);
+    if (c->arena.config.trace) trace_step_end(c->arena.config.trace);
+}
+
+void expert_prompt(struct expert_cache *c)
+{
+    policy_prompt(c->arena.policy);
+    if (c->arena.config.trace) trace_prompt(c->arena.config.trace);
+}
 
 /* ---- beginning and end ---- */
 

@@ -28,12 +28,15 @@
 
 struct expert_cache; /* opaque */
 
+struct trace_writer;
+
 struct expert_cache_config {
     const struct os_calls *os;
     const struct base_log *log;
     struct io *io;                        /* the catalog's file indices are this io's */
     const struct expert_catalog *catalog; /* outlives the cache */
     enum policy_kind policy;
+    struct trace_writer *trace; /* what the policy is told is recorded too; NULL: not */
     uint64_t
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
 };

@@ -27,12 +27,14 @@ struct naive_policy {
     uint64_t ticks, start, heat_start, latest; /* now, begin of the prompt, of the counting, the latest use ever */
     double heat[NAIVE_KEYS_MAX];
     float rating[NAIVE_KEYS_MAX], fast[NAIVE_KEYS_MAX], slow[NAIVE_KEYS_MAX];
-    uint32_t n[NAIVE_KEYS_MAX], n_kept[NAIVE_KEYS_MAX], age[NAIVE_KEYS_MAX]; /* selections; in tokens of the layer */
-    float alike[NAIVE_PAST + 3]; /* the layer's tokens to its newest, for `recall` */
+    float often[NAIVE_KEYS_MAX], kept[NAIVE_KEYS_MAX]; /* selections, and those right after one, decaying */
+    uint32_t n[NAIVE_KEYS_MAX], age[NAIVE_KEYS_MAX];   /* selections; in tokens of the layer */
+    float alike[NAIVE_PAST + 3];                       /* the layer's tokens to its newest, for `recall` */
     uint64_t use[NAIVE_KEYS_MAX];
     uint8_t class_of[NAIVE_KEYS_MAX];
     struct {
-        uint32_t n_tokens, n_past;
+        float n_tokens; /* decaying */
+        uint32_t n_past;
         struct naive_choice past[NAIVE_PAST]; /* [0]: the newest */
     } layers[NAIVE_LAYERS_MAX];
 };
@@ -78,6 +80,8 @@ static inline bool naive_chose(const struct naive_choice *c, uint32_t expert)
     return false;
 }
 
+static inline float naive_decay(float x, float by) { return x * by < 1e-20f ? 0 : x * by; }
+
 static inline float naive_alike(const struct naive_choice *now, const struct naive_choice *then)
 {
     uint32_t n = 0;
@@ -100,12 +104,12 @@ static inline float naive_recall(const struct naive_policy *n, uint32_t layer, u
 
 static inline float naive_rating(const struct naive_policy *n, uint32_t layer, uint32_t expert)
 {
-    uint32_t key = layer * n->n_each + expert, n_tokens = n->layers[layer].n_tokens;
+    uint32_t key = layer * n->n_each + expert;
+    float often = n->often[key], kept = n->kept[key], n_tokens = n->layers[layer].n_tokens;
     if (n->kind == POLICY_RECALL) return naive_recall(n, layer, expert);
     if (n->kind == POLICY_FREQ_AGE) return (float)n->n[key] / (float)(n->age[key] + 1);
-    uint32_t of = n->age[key] == 0 && n->n[key] ? n->n[key] : n_tokens - n->n[key];
-    uint32_t came = n->age[key] == 0 && n->n[key] ? n->n_kept[key] : n->n[key] - n->n_kept[key];
-    return 0.5f * ((float)n->n[key] / (float)n_tokens) + 0.5f * (float)came / (float)(of ? of : 1);
+    bool last = n->age[key] == 0 && n->n[key];
+    return 0.5f * (often / n_tokens) + 0.5f * (last ? kept / often : (often - kept) / (n_tokens - often));
 }
 
 static inline void naive_route(struct naive_policy *n, uint32_t layer, const uint32_t *ids, uint32_t n_ids,
@@ -115,7 +119,7 @@ static inline void naive_route(struct naive_policy *n, uint32_t layer, const uin
     memmove(past + 1, past, (NAIVE_PAST - 1) * sizeof *past);
     past[0].n = n_ids;
     memcpy(past[0].ids, ids, n_ids * sizeof *ids);
-    n->layers[layer].n_tokens++;
+    n->layers[layer].n_tokens = n->layers[layer].n_tokens * 0.95f + 1;
     if (n->layers[layer].n_past < NAIVE_PAST) n->layers[layer].n_past++;
     double heat = 1;
     for (uint64_t t = n->ticks + 1; t <= n->ticks + ahead; t++)
@@ -123,19 +127,20 @@ static inline void naive_route(struct naive_policy *n, uint32_t layer, const uin
     for (uint32_t e = 0; e < n->n_each; e++) {
         uint32_t key = layer * n->n_each + e;
         bool chosen = naive_chose(&past[0], e);
+        n->often[key] = naive_decay(n->often[key], 0.95f);
+        n->kept[key] = naive_decay(n->kept[key], 0.95f);
         if (chosen) {
             naive_touch(n, key, ahead);
             n->heat[key] += heat;
             n->fast[key] += 1 - 0.6f;
             n->slow[key] += 1 - 0.95f;
-            n->n_kept[key] += n->age[key] == 0 && n->n[key];
+            n->kept[key] += n->age[key] == 0 && n->n[key] ? 1 : 0;
+            n->often[key] += 1;
             n->n[key]++;
         }
         n->age[key] = chosen ? 0 : n->age[key] + 1;
-        n->fast[key] *= 0.6f;
-        n->slow[key] *= 0.95f;
-        if (n->fast[key] < 1e-20f) n->fast[key] = 0;
-        if (n->slow[key] < 1e-20f) n->slow[key] = 0;
+        n->fast[key] = naive_decay(n->fast[key], 0.6f);
+        n->slow[key] = naive_decay(n->slow[key], 0.95f);
     }
     memset(n->alike, 0, sizeof n->alike);
     for (uint32_t u = 1; u < n->layers[layer].n_past; u++) n->alike[u] = naive_alike(&past[0], &past[u]);
