@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize version help"
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -146,6 +146,16 @@ _sluice()
                 return ;;
         esac
         opts="--threads --type --tensor-type --requantize --quiet --verbose --help"
+        words=files
+        ;;
+    replay)
+        case "$prev" in
+            --plot)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --policy|--sizes|--disk)
+                return ;;
+        esac
+        opts="--policy --sizes --disk --plot --json --quiet --verbose --help"
         words=files
         ;;
     version)

@@ -14,5 +14,6 @@ int command_perplexity(const struct cli_options *o);
 int command_bench(const struct cli_options *o);
 int command_doctor(const struct cli_options *o);
 int command_quantize(const struct cli_options *o);
+int command_replay(const struct cli_options *o);
 
 #endif

@@ -47,6 +47,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli_options *o) = {
     [CLI_BENCH] = command_bench,
     [CLI_DOCTOR] = command_doctor,
     [CLI_QUANTIZE] = command_quantize,
+    [CLI_REPLAY] = command_replay,
     [CLI_VERSION] = command_version,
     [CLI_HELP] = command_help,
 };

@@ -74,12 +74,18 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n)
     return best_edits <= 1 + length / 4 && best_edits < length ? best : NULL;
 }
 
-static const struct cli_option_row *find_long(const char *name, size_t bytes)
+/* A name may mean different things to different commands (--policy of run and of replay); if this command knows none,
+ * any row will do for the message. */
+static const struct cli_option_row *find_long(enum cli_command command, const char *name, size_t bytes)
 {
-    for (unsigned i = 0; i < OPT_COUNT; i++)
-        if (strlen(cli_option_rows[i].name) == bytes && memcmp(cli_option_rows[i].name, name, bytes) == 0)
-            return &cli_option_rows[i];
-    return NULL;
+    const struct cli_option_row *found = NULL;
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        const struct cli_option_row *row = &cli_option_rows[i];
+        if (strlen(row->name) != bytes || memcmp(row->name, name, bytes) != 0) continue;
+        if (cli_takes(command, row->id)) return row;
+        found = row;
+    }
+    return found;
 }
 
 /* Letters belong to one option a command: -p is --prompt in run and --prefill in bench. */
@@ -250,6 +256,11 @@ static enum sluice_status unknown_option(const struct cli_options *o, const char
     return SLUICE_ERR_USAGE;
 }
 
+static bool takes_name(enum cli_command command, const char *name)
+{
+    return cli_takes(command, find_long(command, name, strlen(name))->id);
+}
+
 static enum sluice_status not_here(const struct cli_options *o, const struct cli_option_row *row,
                                    struct sluice_error *err)
 {
@@ -258,7 +269,7 @@ static enum sluice_status not_here(const struct cli_options *o, const struct cli
     char list[200] = "";
     for (unsigned i = 0; i < CLI_COMMANDS; i++) {
         size_t used = strlen(list);
-        if (cli_takes((enum cli_command)i, row->id))
+        if (takes_name((enum cli_command)i, row->name))
             snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", cli_command_rows[i].name);
     }
     base_hint(err, "it belongs to: %s", list);
@@ -274,7 +285,7 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
     char origin[80];
     if (word[1] == '-') {
         const char *equals = strchr(word, '=');
-        row = find_long(word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2));
+        row = find_long(o->command, word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2));
         if (!row) return unknown_option(o, word, err);
         if (!cli_takes(o->command, row->id)) return not_here(o, row, err);
         if (equals) text = equals + 1;
@@ -294,7 +305,7 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
         if (*i + 1 >= argc)
             return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s needs a value (%s)", origin, row->value_name);
         text = argv[++*i];
-        if (text[0] == '-' && text[1] == '-' && find_long(text + 2, strcspn(text + 2, "="))) {
+        if (text[0] == '-' && text[1] == '-' && find_long(o->command, text + 2, strcspn(text + 2, "="))) {
             base_fail(err, SLUICE_ERR_USAGE, NULL, "%s needs a value (%s), and '%.100s' follows", origin,
                       row->value_name, text);
             base_hint(err, "write %s=%.100s if that is the value", origin, text);

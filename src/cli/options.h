@@ -23,6 +23,7 @@ enum cli_command {
     CLI_BENCH,
     CLI_DOCTOR,
     CLI_QUANTIZE,
+    CLI_REPLAY,
     CLI_VERSION,
     CLI_HELP,
     CLI_COMMANDS,
@@ -77,6 +78,10 @@ enum cli_option {
     OPT_TYPE,
     OPT_TENSOR_TYPE,
     OPT_REQUANTIZE,
+    OPT_POLICIES,
+    OPT_SIZES,
+    OPT_DISK,
+    OPT_PLOT,
     OPT_MAN,
     OPT_COMPLETION,
     OPT_JSON,
@@ -117,7 +122,7 @@ extern const struct cli_option_row cli_option_rows[OPT_COUNT];
 extern const struct cli_command_row cli_command_rows[CLI_COMMANDS];
 
 #define CLI_REPEATS_MAX 64
-#define CLI_WORDS_MAX 2
+#define CLI_WORDS_MAX 32
 #define CLI_COUNTS_MAX 16
 
 enum cli_source { CLI_FROM_NOWHERE, CLI_FROM_DEFAULT, CLI_FROM_ENVIRONMENT, CLI_FROM_FLAG };

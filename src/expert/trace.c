@@ -128,6 +128,7 @@ void trace_route(struct trace_writer *w, uint32_t layer, const uint32_t *ids, co
 enum sluice_status trace_close(struct trace_writer *w, struct sluice_error *err)
 {
     if (!w) return SLUICE_OK;
+    put(w, "Z", 1);
     if (fclose(w->file) && !w->error) w->error = errno;
     w->file = NULL;
     if (!w->error && rename(w->part, w->path)) w->error = errno;
@@ -234,7 +235,7 @@ static uint64_t get_number(struct reader *r, unsigned n_bytes)
 static enum sluice_status damaged(const struct reader *r, const char *what)
 {
     return base_fail(r->err, SLUICE_ERR_MODEL, "record it again", "%s: %s, near byte %" PRIu64, r->path,
-                     r->ended ? "the trace ends in the middle of a record" : what, r->at);
+                     r->ended ? "the trace is cut short" : what, r->at);
 }
 
 static enum sluice_status read_header(struct reader *r, struct trace *t)
@@ -286,15 +287,18 @@ static enum sluice_status read_route(struct reader *r, struct trace *t, uint32_t
 static enum sluice_status read_records(struct reader *r, struct trace *t)
 {
     uint32_t first = 0; /* of the running step */
-    bool running = false, prompt = true;
+    bool running = false, prompt = true, complete = false;
     for (int tag; (tag = fgetc(r->file)) != EOF;) {
         r->at++;
-        if (tag == 'P' || tag == 'S') {
+        if (complete) return damaged(r, "something follows the end");
+        if (tag == 'P' || tag == 'S' || tag == 'Z') {
             if (running) t->n_tokens = first; /* it was given up */
             running = false;
         }
         if (tag == 'P') {
             prompt = true;
+        } else if (tag == 'Z') {
+            complete = true;
         } else if (tag == 'S') {
             uint32_t n = (uint32_t)get_number(r, 4), flags = get_number(r, 1) ? TRACE_DECODE : 0;
             if (r->ended || n == 0 || n > 1u << 20) return damaged(r, "the length of a step is wrong");
@@ -314,8 +318,8 @@ static enum sluice_status read_records(struct reader *r, struct trace *t)
         }
     }
     if (ferror(r->file)) return base_fail(r->err, SLUICE_ERR_IO, NULL, "%s: cannot be read", r->path);
-    if (running) t->n_tokens = first;
-    return SLUICE_OK;
+    r->ended = true;
+    return complete ? SLUICE_OK : damaged(r, NULL);
 }
 
 enum sluice_status trace_read(const char *path, struct trace *out, struct sluice_error *err)
