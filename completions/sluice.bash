@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize replay version help"
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -29,7 +29,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     chat)
         case "$prev" in
@@ -46,7 +46,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     plan)
         case "$prev" in
@@ -96,7 +96,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --tokens --out --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --tokens --out --quiet --verbose --help"
         ;;
     perplexity)
         case "$prev" in
@@ -113,7 +113,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --file --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --file --json --quiet --verbose --help"
         ;;
     bench)
         case "$prev" in
@@ -130,7 +130,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --file --prefill --decode --repetitions --json --quiet --verbose --help"
         ;;
     doctor)
         case "$prev" in
@@ -147,6 +147,20 @@ _sluice()
         esac
         opts="--threads --type --tensor-type --requantize --quiet --verbose --help"
         words=files
+        ;;
+    checksum)
+        case "$prev" in
+            --model|-m|--out|-o)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        esac
+        opts="--model --out --json --quiet --help"
+        ;;
+    verify)
+        case "$prev" in
+            --model|-m|--sums)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        esac
+        opts="--model --sums --json --quiet --help"
         ;;
     replay)
         case "$prev" in

@@ -14,6 +14,8 @@ int command_perplexity(const struct cli_options *o);
 int command_bench(const struct cli_options *o);
 int command_doctor(const struct cli_options *o);
 int command_quantize(const struct cli_options *o);
+int command_checksum(const struct cli_options *o);
+int command_verify(const struct cli_options *o);
 int command_replay(const struct cli_options *o);
 
 #endif

@@ -31,6 +31,7 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
         options.policy = text_if_taken(o, OPT_POLICY);
         options.trace_path = text_if_taken(o, OPT_TRACE);
         options.ctx = cli_given(o, OPT_CTX) ? (uint32_t)cli_integer(o, OPT_CTX) : ctx;
+        options.verify = cli_takes(o->command, OPT_VERIFY) && cli_flag(o, OPT_VERIFY);
         options.threads = (uint32_t)cli_integer(o, OPT_THREADS);
         options.chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
     }

@@ -4,6 +4,7 @@
 #define SAMPLERS (CLI_BIT(CLI_RUN) | CLI_BIT(CLI_CHAT))
 #define RUNNERS (SAMPLERS | CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH))
 #define PLANNERS (RUNNERS | CLI_BIT(CLI_PLAN))
+#define CHECKERS (CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_VERIFY))
 #define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
 
 const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
@@ -58,6 +59,18 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                       "tensor whose rows are no multiple of the format's block falls back to Q8_0 or F16, with a line. "
                       "OUT appears only when it is complete.",
                       2, 2, "files"},
+    [CLI_CHECKSUM] = {"checksum", "-m MODEL [--out FILE] [--json]", "write checksums of a model",
+                      "Reads a model and writes a checksum (XXH64) of each part of each expert and of each other "
+                      "tensor into MODEL.sluice-sums, which appears when it is complete. Do it while the model is "
+                      "known to be good: just downloaded, and compared with what its source says of the file. 'sluice "
+                      "verify' and the option --verify compare with these checksums later.",
+                      0, 0, ""},
+    [CLI_VERIFY] = {"verify", "-m MODEL [--sums FILE] [--json]", "compare a model with its checksums",
+                    "Reads a model, compares it with the checksums that 'sluice checksum' has written, and names each "
+                    "damaged expert (layer, expert, part) and tensor. Ends with 0 if everything is good and with 3 if "
+                    "something is damaged. Checksums that are damaged themselves, or belong to another model, are "
+                    "refused (2).",
+                    0, 0, ""},
     [CLI_REPLAY] = {"replay", "TRACE... [--policy LIST] [--sizes LIST] [--disk MB/S] [--plot FILE] [--json]",
                     "what other cache sizes and policies would have given",
                     "Runs recorded routings (of --trace, or CSV) through expert caches of some sizes with the policies "
@@ -80,7 +93,8 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
 
 const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_MODEL, MODEL, "model", 'm', CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL,
-     PLANNERS | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE), "the model, a GGUF file (of a split model: its first)"},
+     PLANNERS | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CHECKERS,
+     "the model, a GGUF file (of a split model: its first)"},
     {OPT_MEMORY, MODEL, "memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, "auto", PLANNERS,
      "memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine's limit, or auto"},
     {OPT_EXPERTS, MODEL, "experts", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, PLANNERS,
@@ -103,6 +117,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "which expert leaves the cache when room is needed"},
     {OPT_TRACE, MACHINE, "trace", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
      "record which experts the model chooses, for sluice replay"},
+    {OPT_VERIFY, MACHINE, "verify", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, RUNNERS,
+     "read every weight twice and compare, also with the checksums beside the model; slower, changes no result"},
     {OPT_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, false, "TEXT", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "the text"},
     {OPT_FILE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
@@ -122,8 +138,11 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "begin as the model wants it: with its BOS token, if the file asks for one"},
     {OPT_TOKENS, TASK, "tokens", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_LOGITS),
      "token ids, separated by white space (-: standard input)"},
-    {OPT_OUT, TASK, "out", 'o', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_LOGITS),
-     "where the logits go; appears when it is complete"},
+    {OPT_OUT, TASK, "out", 'o', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
+     CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_CHECKSUM),
+     "where the result goes (of checksum: MODEL.sluice-sums by default); appears when it is complete"},
+    {OPT_SUMS, TASK, "sums", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_VERIFY),
+     "the checksums (default: MODEL.sluice-sums)"},
     {OPT_TEMP, SAMPLING, "temp", 0, CLI_NUMBER, true, false, "T", NULL, 0, 100, "0.8", SAMPLERS,
      "temperature; 0 always takes the most probable token"},
     {OPT_TOP_K, SAMPLING, "top-k", 0, CLI_INTEGER, true, false, "K", NULL, 0, 16777216, "40", SAMPLERS,
@@ -169,11 +188,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      CLI_BIT(CLI_HELP), "print the completions of a shell"},
     {OPT_JSON, OUTPUT, "json", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
      CLI_BIT(CLI_PLAN) | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH) |
-         CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
+         CHECKERS | CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
      "print JSON"},
     {OPT_QUIET, OUTPUT, "quiet", 'q', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
-     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY),
-     "say nothing but warnings and errors"},
+     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY) | CHECKERS, "say nothing but warnings and errors"},
     {OPT_VERBOSE, OUTPUT, "verbose", 'v', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
      PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY), "say more"},
     {OPT_HELP, OUTPUT, "help", 'h', CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, EVERYONE,

@@ -51,6 +51,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .process_bytes =
             os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES,
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
+        .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,
         .ctx_asked = e->options.ctx,
         .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,

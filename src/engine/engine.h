@@ -7,6 +7,7 @@
 #include "expert/cache.h"
 #include "expert/plan.h"
 #include "expert/trace.h"
+#include "expert/verify.h"
 #include "io/io.h"
 #include "model/forward.h"
 #include "sample/sample.h"
@@ -57,7 +58,9 @@ struct sluice_engine {
     /* the experts */
     struct expert_catalog *catalog; /* NULL: a dense model */
     struct expert_cache *cache;
-    struct trace_writer *trace; /* or NULL */
+    struct trace_writer *trace;   /* or NULL */
+    struct expert_sums *sums;     /* NULL: none beside the model, or not to be verified */
+    struct expert_verify *verify; /* NULL: not to be verified */
 
     /* memory */
     struct plan plan;

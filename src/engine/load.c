@@ -127,3 +127,25 @@ stop:
     io_memory_forget(io, block, p->block_bytes);
     return st;
 }
+
+enum sluice_status load_verify(const struct model *m, const struct load_plan *p, const void *block,
+                               struct expert_verify *verify, bool (*go_on)(void *user, uint64_t done, uint64_t total),
+                               void *user, struct sluice_error *err)
+{
+    uint64_t done = 0;
+    for (size_t i = 0; i < p->n_runs; i++) {
+        const struct load_run *r = &p->runs[i];
+        for (size_t j = r->first; j < r->first + r->n; j++) {
+            const struct model_tensor *t = m->dense[j];
+            /* Not t->data, which may be a converted copy. */
+            const uint8_t *data = (const uint8_t *)block + r->at + (t->offset - r->offset);
+            struct sluice_error why;
+            enum sluice_status st = expert_verify_bytes(verify, t->file, t->offset, data, t->bytes, &why);
+            if (st) return base_fail(err, st, why.hint, "tensor '%s': %s", t->name, why.message);
+            done += t->bytes;
+            if (go_on && !go_on(user, done, m->dense_bytes))
+                return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request while loading");
+        }
+    }
+    return SLUICE_OK;
+}

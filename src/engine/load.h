@@ -3,6 +3,7 @@
 #ifndef ENGINE_LOAD_H
 #define ENGINE_LOAD_H
 
+#include "expert/verify.h"
 #include "io/io.h"
 #include "model/model.h"
 
@@ -32,5 +33,9 @@ void load_plan_free(struct load_plan *p);
 enum sluice_status load_dense(struct model *m, struct io *io, const struct load_plan *p, void *block,
                               bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
                               struct sluice_error *err);
+/* Compares what load_dense has read, tensor by tensor; the error names the tensor. */
+enum sluice_status load_verify(const struct model *m, const struct load_plan *p, const void *block,
+                               struct expert_verify *verify, bool (*go_on)(void *user, uint64_t done, uint64_t total),
+                               void *user, struct sluice_error *err);
 
 #endif

@@ -51,6 +51,25 @@ static enum sluice_status open_files(sluice_engine *e, struct sluice_error *err)
     return st;
 }
 
+/* The checksums, which take memory, are read before the plan is made; the memory of the second reads comes after it. */
+static enum sluice_status open_sums(sluice_engine *e, struct sluice_error *err)
+{
+    char *path;
+    if (!e->options.verify) return SLUICE_OK;
+    if (asprintf(&path, "%s" EXPERT_SUMS_SUFFIX, e->options.model_path) < 0)
+        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a path");
+    enum sluice_status st = expert_sums_read(e->os, path, gguf_fingerprint(e->gguf), true, &e->sums, err);
+    if (!st && e->sums)
+        base_log(&e->log, BASE_LOG_NOTE, "verify: every weight is read twice and compared with the checksums of %s",
+                 path);
+    else if (!st)
+        base_log(&e->log, BASE_LOG_NOTE,
+                 "verify: every weight is read twice; there are no checksums beside the model ('sluice checksum' "
+                 "writes them)");
+    free(path);
+    return st;
+}
+
 static uint32_t widest_align(const sluice_engine *e)
 {
     uint32_t align = 1;
@@ -70,6 +89,7 @@ static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
         base_log(&e->log, BASE_LOG_DEBUG, "%zu tensors of the file are not used by architecture %s",
                  e->model->n_ignored, e->architecture);
     if ((st = open_files(e, err))) return st;
+    if ((st = open_sums(e, err))) return st;
     if (e->model->hp.n_expert)
         st = expert_catalog_create(e->model->experts, e->model->hp.n_layer, widest_align(e), &e->catalog, err);
     if (!st) st = load_plan_make(e->model, e->io, &e->load, err);
@@ -90,6 +110,14 @@ static bool layer_progress(void *user, uint32_t layer)
     const struct sluice_progress p = {
         .phase = SLUICE_PHASE_PREFILL, .done = e->step_done + n * layer / n_layer, .total = e->step_total};
     return !atomic_load(&e->cancelled) && (!e->options.progress || e->options.progress(e->options.user, &p));
+}
+
+static enum sluice_status open_verify(sluice_engine *e, struct sluice_error *err)
+{
+    if (!e->options.verify) return SLUICE_OK;
+    enum sluice_status st = expert_verify_create(e->os, e->io, e->sums, &e->verify, err);
+    if (!st && e->catalog) st = expert_verify_covers(e->verify, e->catalog, err);
+    return st ? st : load_verify(e->model, &e->load, e->dense.at, e->verify, load_progress, e, err);
 }
 
 static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
@@ -128,6 +156,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (st) return st;
     const uint64_t t0 = e->os->now_ns(e->os->user);
     if ((st = load_dense(e->model, e->io, &e->load, e->dense.at, load_progress, e, err))) return st;
+    if ((st = open_verify(e, err))) return st;
     e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
     e->stats.load_bytes = e->load.read_bytes;
     if (e->options.trace_path && (st = open_trace(e, err))) return st;
@@ -138,7 +167,8 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                                    .catalog = e->catalog,
                                                    .policy = e->asks.policy,
                                                    .trace = e->trace,
-                                                   .slots_bytes = p->slots_bytes};
+                                                   .slots_bytes = p->slots_bytes,
+                                                   .verify = e->verify};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
     }
     if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;
@@ -183,6 +213,8 @@ void sluice_engine_close(sluice_engine *e)
     expert_cache_destroy(e->cache);
     struct sluice_error err;
     if (trace_close(e->trace, &err)) base_log(&e->log, BASE_LOG_WARN, "%s (%s)", err.message, err.hint);
+    expert_verify_destroy(e->verify);
+    expert_sums_free(e->sums);
     io_close(e->io);
     engine_block_close(e->os, &e->scratch);
     engine_block_close(e->os, &e->kv);

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "expert/arena.h"
 #include "expert/trace.h"
+#include "expert/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -177,16 +178,31 @@ static void read_fail(struct expert_cache *c, struct read *r)
     if (!taken) r->item = NONE;
 }
 
-/* "layer 3, expert 17, part 3 of 3 (down): ...", in front of what io says. */
-static void explain(struct expert_cache *c, const struct read *r, uint32_t part, const struct io_done *done)
+/* What became of a part: io's own words, or those of the check of what it read. */
+static enum sluice_status part_status(struct expert_cache *c, const struct read *r, uint32_t part,
+                                      const struct io_done *done, struct sluice_error *why)
+{
+    if (done->status) return io_explain(c->io, done, why);
+    struct expert_verify *verify = c->arena.config.verify;
+    if (!verify || r->failed) return SLUICE_OK;
+    struct expert_extent x = expert_catalog_extent(c->catalog, r->layer, r->expert, part);
+    const uint8_t *data = (const uint8_t *)done->request->dst + x.offset % expert_catalog_align(c->catalog);
+    return expert_verify_bytes(verify, x.file, x.offset, data, x.bytes, why);
+}
+
+/* "layer 3, expert 17, part 3 of 3 (down): ...", in front of why it failed. If nobody waits for the expert any more, a
+ * line is all that is left to say: it is read again when it is wanted. */
+static void explain(struct expert_cache *c, const struct read *r, uint32_t part, const struct sluice_error *why)
 {
     static const char *const name[] = {" (gate)", " (up)", " (down)"};
-    struct sluice_error why = {0}, err;
-    enum sluice_status status = io_explain(c->io, done, &why);
+    struct sluice_error err;
     uint32_t n_parts = expert_catalog_layer(c->catalog, r->layer)->n_parts;
-    base_fail(&err, status, why.hint, "layer %u, expert %u, part %u of %u%s: %s", r->layer, r->expert, part + 1,
-              n_parts, n_parts == 3 ? name[part] : "", why.message);
-    want_fails(c, status, &err);
+    base_fail(&err, why->status, why->hint, "layer %u, expert %u, part %u of %u%s: %s", r->layer, r->expert, part + 1,
+              n_parts, n_parts == 3 ? name[part] : "", why->message);
+    if (r->item != NONE)
+        want_fails(c, err.status, &err);
+    else
+        base_log(c->arena.config.log, BASE_LOG_WARN, "%s", err.message);
 }
 
 /* One report of io. */
@@ -212,10 +228,11 @@ static void read_report(struct expert_cache *c, const struct io_done *done)
     BASE_ASSERT(r->asked & bit, "E2 a part is reported once");
     r->asked &= (uint8_t)~bit;
     if (r->asked == 0) c->n_reading--;
-    if (done->status == SLUICE_OK) {
+    struct sluice_error why = {0};
+    if (part_status(c, r, part, done, &why) == SLUICE_OK) {
         r->arrived |= bit;
     } else if (!r->failed) {
-        if (r->item != NONE) explain(c, r, part, done);
+        if (why.status != SLUICE_CANCELLED) explain(c, r, part, &why);
         read_fail(c, r);
     }
     if (done->stuck) {

@@ -26,8 +26,8 @@
 #include "expert/policy.h"
 #include "io/io.h"
 
-struct expert_cache; /* opaque */
-
+struct expert_cache;  /* opaque */
+struct expert_verify; /* expert/verify.h */
 struct trace_writer;
 
 struct expert_cache_config {
@@ -39,6 +39,7 @@ struct expert_cache_config {
     struct trace_writer *trace; /* what the policy is told is recorded too; NULL: not */
     uint64_t
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
+    struct expert_verify *verify; /* NULL, or checks each part that arrives; outlives the cache */
 };
 
 struct expert_view {

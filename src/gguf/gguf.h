@@ -86,6 +86,9 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *g, size_t i);
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name); /* NULL if absent; O(1) */
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key);          /* NULL if absent; O(1) */
 size_t gguf_memory_bytes(const struct gguf *g);                                     /* what this struct holds */
+/* Stands for this model in files that lie beside it: a hash of metadata, directory and file sizes (not of weights, not
+ * of paths). Reads nothing. */
+uint64_t gguf_fingerprint(const struct gguf *g);
 
 /* Typed items. i < value->n. Integers of any width convert if the value fits; a bool counts as an integer. */
 bool gguf_item_u64(const struct gguf_value *v, uint64_t i, uint64_t *out);

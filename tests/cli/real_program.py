@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The built program, with the real engine, on real files: exit codes, inspect, tokenize, logits, quantize, run, plan, bench, doctor.
+"""The built program, with the real engine, on real files: exit codes, inspect, tokenize, logits, quantize, checksum, verify, run, plan, bench, doctor.
 
 SLUICE_BIN names the program, SLUICE_SOURCE the repository, SLUICE_SHARED the larger set of golden files (parts that need it are
 left out, with a line, where it is absent)."""
 import array
 import json
 import os
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM = os.environ["SLUICE_BIN"]
@@ -236,6 +239,193 @@ class Run(Folder):
         self.assertEqual(prefill[1], prefill[2])
         # The second turn's prompt holds the first turn and its answer; had all been computed again, this would be larger.
         self.assertLess(prefill[1], context[1])
+
+
+class Trust(Folder):
+    """checksum, verify and --verify, on a copy of a model that gets damaged."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.path("model.gguf")
+        self.sums = self.model + ".sluice-sums"
+        self.take(os.path.join(ARCH, "qwen3moe-moe.gguf"))
+
+    def take(self, model):
+        with open(model, "rb") as source, open(self.model, "wb") as out:
+            out.write(source.read())
+
+    def flip(self, path, at):
+        with open(path, "r+b") as out:
+            out.seek(at)
+            byte = out.read(1)[0]
+            out.seek(at)
+            out.write(bytes([byte ^ 4]))
+
+    def tensors(self):
+        return {t["name"]: t for t in json.loads(run("inspect", self.model, "--json")[0])["tensors"]}
+
+    def verify(self, code=0):
+        return json.loads(run("verify", "-m", self.model, "--json", code=code)[0])
+
+    def logits(self, *words, code=0):
+        out = self.path("logits.f32")
+        err = run("logits", "-m", self.model, "--tokens", os.path.join(ARCH, "tokens.txt"), "--out", out, *words, code=code)[1].decode()
+        return (floats(out) if code == 0 else None), err
+
+    def test_a_good_model_is_good(self):
+        made = json.loads(run("checksum", "-m", self.model, "--json")[0])
+        tensors = self.tensors()
+        dense = [t for t in tensors.values() if not t["name"].endswith("_exps.weight")]
+        self.assertEqual(made["tensors"], len(dense))
+        self.assertEqual(made["experts"], 8 * len([n for n in tensors if n.endswith("ffn_down_exps.weight")]))
+        self.assertEqual(made["checksums"], len(dense) + 3 * made["experts"])
+        self.assertEqual(made["bytes"], sum(t["bytes"] for t in tensors.values()))
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["model.gguf", "model.gguf.sluice-sums"])
+        seen = self.verify()
+        self.assertEqual((seen["ok"], seen["damaged"], seen["fingerprint"]), (True, [], made["fingerprint"]))
+        out, err = run("verify", "-m", self.model)
+        self.assertEqual(out, b"")
+        self.assertIn("are good", err.decode())
+        other = self.path("other.sums")
+        run("checksum", "-m", self.model, "--out", other, "-q")
+        with open(self.sums, "rb") as a, open(other, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        os.remove(self.sums)
+        run("verify", "-m", self.model, "--sums", other)
+        self.assertIn("sluice checksum", run("verify", "-m", self.model, code=5)[1].decode())
+
+    def test_each_damage_is_named(self):
+        run("checksum", "-m", self.model, "-q")
+        tensors = self.tensors()
+        up, norm, last = tensors["blk.1.ffn_up_exps.weight"], tensors["output_norm.weight"], max(tensors.values(), key=lambda t: t["offset"])
+        one = up["bytes"] // 8
+        self.flip(self.model, up["offset"] + 5 * one)  # the first byte of an expert, the last byte of another
+        self.flip(self.model, up["offset"] + 8 * one - 1)
+        self.flip(self.model, norm["offset"] + 9)
+        seen = self.verify(code=3)
+        self.assertFalse(seen["ok"])
+        found = {(d["tensor"], d["layer"], d["expert"], d["part"], d["offset"], d["bytes"]) for d in seen["damaged"]}
+        self.assertEqual(found, {
+            ("blk.1.ffn_up_exps.weight", 1, 5, "up", up["offset"] + 5 * one, one),
+            ("blk.1.ffn_up_exps.weight", 1, 7, "up", up["offset"] + 7 * one, one),
+            ("output_norm.weight", None, None, None, norm["offset"], norm["bytes"])})
+        out, err = run("verify", "-m", self.model, code=3)
+        self.assertIn("layer 1, expert 5, up", out.decode())
+        self.assertIn("tensor output_norm.weight", out.decode())
+        self.assertEqual(len(out.splitlines()), 3)
+        self.assertIn("3 of ", err.decode())
+        for place in [up["offset"] + 5 * one, up["offset"] + 8 * one - 1, norm["offset"] + 9]:
+            self.flip(self.model, place)
+        self.assertTrue(self.verify()["ok"])
+        self.flip(self.model, last["offset"] + last["bytes"] - 1)
+        self.assertEqual([d["tensor"] for d in self.verify(code=3)["damaged"]], [last["name"]])
+
+    def gguf(self, tensors):
+        """A model of F32 matrices (name, rows of 32 floats), with nothing in it: the file is one hole. Gives their places."""
+        text = lambda t: struct.pack("<Q", len(t)) + t
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+        offsets, at = [], 0
+        for name, rows in tensors:
+            head += text(name.encode()) + struct.pack("<IQQIQ", 2, 32, rows, 0, at)
+            offsets.append(at)
+            at += 128 * rows
+        begin = (len(head) + 31) // 32 * 32
+        with open(self.model, "wb") as out:
+            out.write(head)
+            out.truncate(begin + at)
+        return [begin + o for o in offsets]
+
+    def test_larger_than_the_blocks_of_reading(self):
+        block = 2 << 20
+        rows = [3, block // 128 * 3 + 5, 1, 7, block // 128 - 1, block // 128, 2]
+        places = self.gguf([(f"t{i}", n) for i, n in enumerate(rows)])
+        run("checksum", "-m", self.model, "-q")
+        self.assertTrue(self.verify()["ok"])
+        for i, n in enumerate(rows):
+            begin, end = places[i], places[i] + 128 * n
+            ends = {begin, end - 1} | {b + d for b in range(begin // 4096 * 4096, end, block) for d in (-1, 0, 4095, 4096)}
+            ends |= {b + d for b in range(0, end, block) for d in (-1, 0)}
+            for at in sorted(a for a in ends if begin <= a < end):
+                self.flip(self.model, at)
+                self.assertEqual([d["tensor"] for d in self.verify(code=3)["damaged"]], [f"t{i}"], at)
+                self.flip(self.model, at)
+
+    def test_checksums_of_others_are_refused(self):
+        run("checksum", "-m", self.model, "-q")
+        tokens = ["logits", "-m", self.model, "--tokens", os.path.join(ARCH, "tokens.txt"), "--out", self.path("x")]
+        self.flip(self.sums, 60)
+        for words in [["verify", "-m", self.model], [*tokens, "--verify"]]:
+            self.assertIn("damaged", run(*words, code=2)[1].decode())
+        run(*tokens)  # without --verify nobody looks
+        os.rename(self.sums, self.path("kept"))
+        run("checksum", "-m", os.path.join(ARCH, "olmoe-moe.gguf"), "--out", self.sums, "-q")
+        for words in [["verify", "-m", self.model], [*tokens, "--verify"]]:
+            self.assertIn("another model", run(*words, code=2)[1].decode())
+        with open(self.sums, "wb") as out:
+            out.write(b"hello")
+        self.assertIn("is not a file of checksums", run("verify", "-m", self.model, code=2)[1].decode())
+
+    def test_nonsense_is_refused_and_leaves_nothing(self):
+        for code, words, say in [
+            (2, ["checksum", "-m", self.model, "--out", self.model], "the model itself"),
+            (2, ["checksum", "-m", self.model, "--out", self.folder.name], "directory"),
+            (5, ["checksum", "-m", self.model, "--out", self.path("none/x")], "none/x"),
+            (5, ["checksum", "-m", self.path("absent")], "absent"),
+            (3, ["checksum", "-m", os.path.join(SOURCE, "meson.build")], "meson.build"),
+            (5, ["verify", "-m", self.model, "--sums", self.path("absent")], "absent"),
+            (2, ["verify"], "--model"),
+        ]:
+            with self.subTest(words=words):
+                self.assertIn(say, run(*words, code=code)[1].decode())
+        self.assertEqual(os.listdir(self.folder.name), ["model.gguf"])
+
+    def test_verify_changes_no_logit_and_sees_damage(self):
+        good = self.logits()[0]
+        without, err = self.logits("--verify")
+        self.assertEqual(without, good)
+        self.assertIn("no checksums", err)
+        self.assertIn("staging", err)  # its row of the ledger
+        run("checksum", "-m", self.model, "-q")
+        for io in ["auto", "threads", "sync", "sync:buffered"]:
+            with_sums, err = self.logits("--verify", "--io", io, "--experts", "30%")
+            self.assertEqual(with_sums, good)
+            self.assertIn("checksums of", err)
+        tensors = self.tensors()
+        down = tensors["blk.1.ffn_down_exps.weight"]
+        for expert in range(8):  # whichever are chosen
+            self.flip(self.model, down["offset"] + expert * down["bytes"] // 8 + 3)
+        err = self.logits("--verify", code=3)[1]
+        self.assertRegex(err, r"layer 1, expert [0-7], part 3 of 3 \(down\).*checksum")
+        damaged = self.logits()[0]
+        self.assertNotEqual(damaged, good)  # nobody would have known
+        for expert in range(8):
+            self.flip(self.model, down["offset"] + expert * down["bytes"] // 8 + 3)
+        self.flip(self.model, tensors["output_norm.weight"]["offset"])
+        self.assertIn("tensor 'output_norm.weight'", self.logits("--verify", code=3)[1])
+
+    def test_dense_models(self):
+        self.take(os.path.join(ARCH, "llama-dense.gguf"))
+        made = json.loads(run("checksum", "-m", self.model, "--json")[0])
+        self.assertEqual((made["experts"], made["checksums"]), (0, made["tensors"]))
+        good = self.logits()[0]
+        self.assertEqual(self.logits("--verify")[0], good)  # a dense model: its weights are checked as they are loaded
+        self.flip(self.model, self.tensors()["blk.0.ffn_down.weight"]["offset"] + 77)
+        self.assertIn("blk.0.ffn_down.weight", self.logits("--verify", code=3)[1])
+
+    def test_interrupted(self):
+        """A tensor of 256 GiB, all of it a hole in the file: Ctrl-C ends the reading soon and leaves nothing."""
+        self.gguf([("big.weight", 1 << 31)])
+        going = subprocess.Popen([PROGRAM, "checksum", "-m", self.model], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+        for _ in range(1000):
+            if os.path.exists(self.sums + ".part"):
+                break
+            time.sleep(0.01)
+        time.sleep(0.05)
+        going.send_signal(signal.SIGINT)
+        err = going.communicate(timeout=30)[1]
+        self.assertEqual(going.returncode, 130)
+        self.assertIn("interrupted", err.decode())
+        self.assertEqual(os.listdir(self.folder.name), ["model.gguf"])
 
 
 class Others(Folder):

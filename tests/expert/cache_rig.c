@@ -96,15 +96,18 @@ enum sluice_status rig_cache(struct cache_rig *r, enum policy_kind policy, uint6
                                          .io = r->io,
                                          .catalog = r->catalog,
                                          .policy = policy,
-                                         .slots_bytes = slots_bytes};
+                                         .slots_bytes = slots_bytes,
+                                         .verify = r->verify};
     return expert_cache_create(&config, &r->cache, &r->err);
 }
 
 void rig_close(struct cache_rig *r)
 {
     expert_cache_destroy(r->cache);
+    expert_verify_destroy(r->verify);
     io_close(r->io);
     r->cache = NULL;
+    r->verify = NULL;
     r->io = NULL;
     r->n_lines = 0;
 }

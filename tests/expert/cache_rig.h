@@ -4,6 +4,7 @@
 #define TESTS_EXPERT_CACHE_RIG_H
 
 #include "expert/cache.h"
+#include "expert/verify.h"
 #include "fault_os.h"
 #include "shape.h"
 #include "test_file.h"
@@ -21,6 +22,7 @@ struct cache_rig {
     struct io *io;
     struct expert_catalog *catalog;
     struct expert_cache *cache;
+    struct expert_verify *verify; /* of the next cache; the rig's to free */
     struct sluice_error err;
     unsigned threads; /* of that back end; set before rig_open. 1: reads begin in the order of their requests */
     uint32_t n_layers;

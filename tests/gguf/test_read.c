@@ -294,6 +294,38 @@ static void finds_every_name_among_many(void **state)
     file_free(&f);
 }
 
+/* The same for a copy under another name and in other memory; another for each change of what is not weights. */
+static void a_fingerprint_is_of_metadata_and_directory(void **state)
+{
+    struct file f = {0};
+    struct sluice_error err;
+    file_model(&f);
+    struct gguf *g = file_open(&f), *other;
+    const uint64_t print = gguf_fingerprint(g);
+    const size_t header_bytes = (size_t)gguf_shard(g, 0)->header_bytes;
+    gguf_close(g);
+    assert_int_equal(gguf_open_memory(f.data, f.bytes, "another-name.gguf", &other, &err), SLUICE_OK);
+    assert_int_equal(gguf_fingerprint(other), print);
+    gguf_close(other);
+    unsigned n_changed = 0;
+    for (size_t i = 24; i < f.bytes; i++) { /* not the magic, version and counts */
+        f.data[i] ^= 1;
+        if (gguf_open_memory(f.data, f.bytes, "made-up.gguf", &other, &err) == SLUICE_OK) {
+            bool same = gguf_fingerprint(other) == print;
+            if (i >= header_bytes && !same) fail_msg("weights at byte %zu count", i);
+            n_changed += !same;
+            gguf_close(other);
+        }
+        f.data[i] ^= 1;
+    }
+    assert_true(n_changed >= 20 + 5 + 2); /* key, value, names */
+    file_zeros(&f, 32);
+    g = file_open(&f);
+    assert_int_not_equal(gguf_fingerprint(g), print); /* the size counts */
+    gguf_close(g);
+    file_free(&f);
+}
+
 static void names_value_types(void **state)
 {
     assert_string_equal(gguf_value_type_name(GGUF_U8), "u8");
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(converts_scalars_by_key),
         cmocka_unit_test(refuses_a_double_too_large_for_a_float),
         cmocka_unit_test(finds_every_name_among_many),
+        cmocka_unit_test(a_fingerprint_is_of_metadata_and_directory),
         cmocka_unit_test(names_value_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,14 @@ static bool begin_read(struct fault_os *f, int fd, const void *dst, size_t bytes
     return found;
 }
 
+static ssize_t read_flipped(struct fault_os *f, const struct fault_rule *rule, int fd, void *buf, size_t bytes,
+                            uint64_t offset)
+{
+    ssize_t n = f->real->pread(f->real->user, fd, buf, bytes, offset);
+    if (n > 0) ((uint8_t *)buf)[rule->bytes < (size_t)n ? rule->bytes : (size_t)n - 1] ^= 1;
+    return n;
+}
+
 static int fault_open_read(void *user, const char *path, bool direct)
 {
     struct fault_os *f = user;
@@ -66,6 +74,7 @@ static ssize_t fault_pread(void *user, int fd, void *buf, size_t bytes, uint64_t
     struct fault_rule rule = {0};
     if (begin_read(f, fd, buf, bytes, offset, &rule)) {
         if (rule.kind == FAULT_ERROR) return -rule.error;
+        if (rule.kind == FAULT_FLIP) return read_flipped(f, &rule, fd, buf, bytes, offset);
         if (rule.kind == FAULT_SHORT && rule.bytes < bytes) {
             /* A direct read must ask for whole blocks; only the answer is short. */
             ssize_t n = f->real->pread(f->real->user, fd, buf, bytes, offset);
@@ -216,6 +225,12 @@ static int fault_uring_read(void *user, struct os_uring *ring, unsigned file, vo
             os_cond_broadcast(f->changed);
             os_mutex_unlock(f->mutex);
             return room ? 0 : -EAGAIN;
+        }
+        if (rule.kind == FAULT_FLIP) {
+            if (f->n_ready == FAULT_HELD_MAX) return -EAGAIN;
+            h.result = (int32_t)read_flipped(f, &rule, fd, buf, bytes, offset);
+            f->ready[f->n_ready++] = h;
+            return 0;
         }
         if (rule.kind == FAULT_SHORT && rule.bytes < bytes) {
             if (f->n_ready == FAULT_HELD_MAX) return -EAGAIN;

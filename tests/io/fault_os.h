@@ -17,6 +17,7 @@ enum fault_kind {
     FAULT_ERROR, /* fails with `error`, reads nothing */
     FAULT_HANG,  /* does not return until fault_release, then reads */
     FAULT_CUT,   /* first cuts the file at `path` to `bytes`, then reads */
+    FAULT_FLIP,  /* reads, and turns over the lowest bit of byte `bytes` (or of the last, if fewer arrived) */
 };
 
 struct fault_rule {
