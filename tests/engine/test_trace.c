@@ -1,0 +1,124 @@
+/* A trace that the engine records, replayed: the same policy over the same slots has the same hits as the engine's own
+ * cache, in prefill chunks and in decode, for every policy. demo.gguf's experts are of one size, so its cache is one
+ * set of slots for all layers. And recording changes no logit. */
+#include "expert/replay.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define N_PROMPT 24
+#define N_DECODE 80
+
+static char model[SUPPORT_PATH_MAX], path[64];
+
+/* Any tokens will do; these wander and come back. */
+static int32_t token(uint32_t i) { return (int32_t)(10 + i * i % 97 + i / 40 * 7); }
+
+/* Two prompts with decode behind them. Returns the last logit's bits, fills the engine's own figures. */
+static void run(const char *policy, const char *experts, uint32_t chunk, const char *trace, struct sluice_stats *stats,
+                float *last)
+{
+    struct sluice_options o = support_options(model);
+    struct sluice_error err;
+    sluice_engine *e;
+    sluice_session *s;
+    o.policy = policy;
+    o.experts = experts;
+    o.chunk = chunk;
+    o.ctx = 256;
+    o.trace_path = trace;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
+    assert_int_equal(expert_catalog_n_classes(e->catalog), 1);
+    float *logits = malloc(e->model->hp.n_vocab * sizeof *logits);
+    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+    for (uint32_t prompt = 0; prompt < 2; prompt++) {
+        int32_t ids[N_PROMPT];
+        for (uint32_t i = 0; i < N_PROMPT; i++) ids[i] = token(i + 1000 * prompt);
+        assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
+        assert_int_equal(sluice_eval(s, ids, N_PROMPT, logits, NULL, NULL, &err), SLUICE_OK);
+        for (uint32_t i = 0; i < N_DECODE; i++) {
+            const int32_t id = token(N_PROMPT + i + 1000 * prompt);
+            assert_int_equal(sluice_eval(s, &id, 1, logits, NULL, NULL, &err), SLUICE_OK);
+        }
+    }
+    *last = logits[0];
+    sluice_stats(e, stats);
+    free(logits);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+static void test_replay_is_the_engine(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *experts;
+        uint32_t chunk;
+    } cases[] = {{"30%", 1}, {"60%", 1}, {"60%", 4}, {"85%", 24}};
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct sluice_stats with, without;
+            struct sluice_error err;
+            struct replay_result r;
+            struct trace t;
+            float a, b;
+            const char *name = policy_name((enum policy_kind)kind);
+            run(name, cases[i].experts, cases[i].chunk, path, &with, &a);
+            if (i == 1) {
+                run(name, cases[i].experts, cases[i].chunk, NULL, &without, &b);
+                assert_memory_equal(&a, &b, sizeof a);
+                assert_int_equal(with.hits, without.hits);
+            }
+            if (trace_read(path, &t, &err)) fail_msg("%s", err.message);
+            assert_int_equal(t.n_tokens, 2 * (N_PROMPT + N_DECODE));
+            const struct replay_config config = {.policy = (enum policy_kind)kind,
+                                                 .slots = (uint32_t)with.experts_slots};
+            if (replay_run(&t, &config, &r, &err)) fail_msg("%s", err.message);
+            print_message("%-9s %s chunk %u: %llu slots, engine %llu hits %llu misses, replay %llu %llu\n", name,
+                          cases[i].experts, cases[i].chunk, (unsigned long long)with.experts_slots,
+                          (unsigned long long)with.hits, (unsigned long long)with.misses,
+                          (unsigned long long)r.all_hits, (unsigned long long)r.all_misses);
+            assert_int_equal(r.all_hits, with.hits);
+            assert_int_equal(r.all_misses, with.misses);
+            assert_int_equal(r.evictions, with.evictions);
+            assert_true(with.evictions > 0);
+            assert_int_equal(r.n_tokens, 2 * N_DECODE);
+            trace_free(&t);
+        }
+}
+
+static void test_a_path_that_cannot_be_written(void **state)
+{
+    (void)state;
+    struct sluice_options o = support_options(model);
+    struct sluice_error err;
+    sluice_engine *e = NULL;
+    o.trace_path = "/nonexistent/trace";
+    assert_int_equal(sluice_engine_open(&o, &e, &err), SLUICE_ERR_IO);
+    assert_non_null(strstr(err.message, "/nonexistent/trace"));
+    assert_null(e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replay_is_the_engine),
+        cmocka_unit_test(test_a_path_that_cannot_be_written),
+    };
+    support_source("models/demo.gguf", model);
+    if (access(model, R_OK)) {
+        printf("skipped: no models/demo.gguf\n");
+        return 77;
+    }
+    snprintf(path, sizeof path, "/tmp/sluice-engine-trace-%ld", (long)getpid());
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failures;
+}
