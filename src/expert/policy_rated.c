@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 size_t rated_array_bytes(const struct policy_shape *shape, uint32_t n_keys)
@@ -100,9 +101,17 @@ static void refresh(struct policy *p, uint32_t layer)
     l->unrated = l->unsorted = false;
     l->coldest = POLICY_NONE;
     if (!l->n_evictable) return;
-    for (uint32_t key = first; key < end; key++)
-        if (p->class_of[key] != POLICY_NO_CLASS && (l->coldest == POLICY_NONE || compare_keys(p, key, l->coldest) < 0))
-            l->coldest = key;
+    const uint16_t *class_of = p->class_of;
+    const float *ratings = r->ratings;
+    uint32_t best = POLICY_NONE;
+    float least = INFINITY;
+    for (uint32_t key = first; key < end; key++) {
+        if (ratings[key] > least || class_of[key] == POLICY_NO_CLASS) continue;
+        if (ratings[key] == least && best != POLICY_NONE && policy_compare_use(p, best, key) < 0) continue;
+        best = key;
+        least = ratings[key];
+    }
+    l->coldest = best;
 }
 
 static void refresh_all(struct policy *p)
