@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""sluice replay and --trace with the real program, on synthetic routings and on a trace of the demo model."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+SLUICE, SOURCE = os.environ["SLUICE_BIN"], os.environ["SLUICE_SOURCE"]
+
+
+def sluice(*words):
+    return subprocess.run([SLUICE, *words], capture_output=True, text=True, check=False)
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        csv, plot = os.path.join(folder, "a.csv"), os.path.join(folder, "a.svg")
+        with open(csv, "w", encoding="utf-8") as out:
+            subprocess.run([sys.executable, os.path.join(SOURCE, "tools/traces/synth"), "--like", "gptoss", "--layers", "3",
+                            "--decode", "60"], stdout=out, check=True)
+        run = sluice("replay", csv, "--json", "--policy", "lru,auto", "--sizes", "2K,10,1000", "--disk", "1000", "--plot", plot)
+        rows = json.loads(run.stdout)
+        check(run.returncode == 0 and len(rows) == 9, f"three rows of three sizes: {run.stderr}")
+        for row in rows:
+            check(row["trace"] == csv and row["hits"] + row["misses"] == 60 * 3 * 2, f"all of decode is counted: {row}")
+            check(abs(row["hit_rate"] - row["hits"] / 360) < 1e-6, "the rate is that of the counts")
+            check(row["default"] == (row["policy"] == "recall"), "the default is marked")
+            bytes_per_token = row["misses"] * 3000000 / 60
+            check(abs(row["read_bytes_per_token"] - bytes_per_token) < 1, "misses are bytes")
+            check(abs(row["tokens_per_second"] * bytes_per_token - 1e9) < 1e4, "the disk's speed divides by them")
+        check([r["slots_per_layer"] for r in rows[:3]] == [4, 10, 1000], "2K is twice the experts used")
+        check({r["policy"] for r in rows} == {"lru", "recall", "belady"}, "what was asked for, and the limit")
+        svg = xml.etree.ElementTree.parse(plot).getroot()
+        check(len(svg.findall("{*}polyline")) == 3, "three curves")
+        text = sluice("replay", csv, "--sizes", "2K")
+        check("tokens/s" not in text.stdout and "--disk" in text.stderr, "no speed without --disk, and a word about it")
+        check("selections a second" in sluice("replay", csv, "--sizes", "2K", "-v").stderr, "--verbose tells the speed")
+        for words in (["--sizes", "2X"], ["--policy", "fifo"], ["--sizes", "1"]):
+            check(sluice("replay", csv, *words).returncode == 2, f"{words} is refused")
+        check(sluice("replay", __file__).returncode == 3, "a file that is no trace is refused")
+
+        model, trace = os.path.join(SOURCE, "models/demo.gguf"), os.path.join(folder, "b.trace")
+        if os.path.exists(model):
+            words = ["run", "-m", model, "-p", "Call me", "-n", "20", "--greedy"]
+            plain, traced = sluice(*words), sluice(*words, "--trace", trace)
+            check(plain.returncode == 0 and plain.stdout == traced.stdout, "a trace changes no answer")
+            rows = json.loads(sluice("replay", trace, "--json", "--policy", "recall").stdout)
+            check(rows[0]["tokens"] == 19, f"a step for each token but the last: {rows[0]}")
+    print("ok")
+
+
+main()
