@@ -73,6 +73,8 @@ struct sluice_options {
      * file exists (one that is damaged or of another model: SLUICE_ERR_USAGE). A difference between the reads is
      * SLUICE_ERR_IO, one to a checksum SLUICE_ERR_MODEL. Slower; changes no logit. */
     bool verify;
+    uint64_t text_bytes; /* longest text that sluice_encode will be given, if that is more than 32 bytes a token of the
+                          * context: a row of the ledger is made for it; longer texts are SLUICE_ERR_MEMORY */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -160,6 +162,11 @@ struct sluice_message {
 /* The conversation in the model's chat format, ending with the opening of an answer. *out is freed with sluice_free. */
 SLUICE_API enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages,
                                                  size_t n, char **out, size_t *bytes, struct sluice_error *err);
+/* The same as token ids, with BOS if the model asks for it. Special tokens count only where the format puts them: those
+ * that stand in a message's text are text. *ids is freed with sluice_free. */
+SLUICE_API enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluice_message *messages,
+                                                 size_t n, int32_t **ids, size_t *n_ids, struct sluice_error *err);
+/* The text that ends an answer in the model's chat format ("<|im_end|>"), or ""; never NULL. */
 SLUICE_API const char *sluice_chat_stop(const sluice_engine *e);
 SLUICE_API void sluice_free(void *p);
 

@@ -11,17 +11,44 @@
 /* Touched part of a worker's stack. */
 #define THREAD_STACK_BYTES ((uint64_t)64 << 10)
 #define READER_THREADS 8
+/* The process row is measured, and two runs differ by some pages: a refusal names a little more than what was needed
+ * this time. */
+#define HINT_MARGIN_BYTES ((uint64_t)1 << 20)
+/* A prompt longer than this a token of the context is refused before it is cut into tokens (the longest real ones are a
+ * tenth of it). */
+#define TEXT_BYTES_PER_TOKEN 32
+/* Memory for each byte of a text, at most: the text itself, its rendering in the chat format, ids, and the tokenizer's
+ * working arrays for a text that is one single word. */
+#define TEXT_WORK_FACTOR 40
 
-static void machine_limit(sluice_engine *e)
+static enum sluice_status machine_limit(sluice_engine *e, struct sluice_error *err)
 {
     struct os_memory m;
     os_memory(&m);
+    if (!m.total_bytes)
+        return base_fail(err, SLUICE_ERR_IO, "is /proc mounted, and are file descriptors left (ulimit -n)?",
+                         "cannot find out how much memory there is: /proc/meminfo cannot be read");
     const uint64_t own = os_resident_bytes(); /* counted as used, and ours to use again */
     e->machine_limit_bytes = m.available_bytes + own;
     snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "available memory");
-    if (m.cgroup_room_bytes >= m.available_bytes) return;
-    e->machine_limit_bytes = m.cgroup_room_bytes + own;
+    if (m.cgroup_room_bytes >= m.available_bytes) return SLUICE_OK;
+    e->machine_limit_bytes = m.cgroup_room_bytes + own; /* pages of shared files are not all in its account */
+    if (e->machine_limit_bytes > m.cgroup_limit_bytes) e->machine_limit_bytes = m.cgroup_limit_bytes;
     snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "the memory limit of cgroup %s", m.cgroup_path);
+    return SLUICE_OK;
+}
+
+static uint64_t mul_text(uint64_t bytes) { return bytes * TEXT_WORK_FACTOR; }
+
+enum sluice_status engine_check_text(const sluice_engine *e, size_t bytes, struct sluice_error *err)
+{
+    if (!e->model) return SLUICE_OK; /* a vocabulary alone has no budget */
+    const uint64_t room = (uint64_t)e->plan.ctx * TEXT_BYTES_PER_TOKEN,
+                   most = e->options.text_bytes > room ? e->options.text_bytes : room;
+    if (bytes <= most) return SLUICE_OK;
+    return base_fail(err, SLUICE_ERR_MEMORY, "give a larger --ctx, or a shorter text",
+                     "a text of %zu bytes; a context of %" PRIu32 " tokens has room in memory for texts of %" PRIu64,
+                     bytes, e->plan.ctx, most);
 }
 
 uint64_t engine_session_fixed_bytes(const struct model_hparams *hp)
@@ -34,7 +61,8 @@ uint64_t engine_session_bytes_per_ctx(void) { return sizeof(int32_t); }
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
-    machine_limit(e);
+    enum sluice_status st = machine_limit(e, err);
+    if (st) return st;
     if (e->options.ctx > hp->n_ctx_train)
         base_log(&e->log, BASE_LOG_WARN,
                  "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32
@@ -52,6 +80,9 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
             os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES,
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,
+        .text_bytes = mul_text(e->options.text_bytes),
+        .text_bytes_per_ctx = mul_text(TEXT_BYTES_PER_TOKEN),
+        .hint_margin_bytes = HINT_MARGIN_BYTES,
         .ctx_asked = e->options.ctx,
         .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,
@@ -66,6 +97,6 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     if (e->catalog)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
                         expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog));
-    enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
+    st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     return st ? st : plan_make(&in, &e->plan, err);
 }

@@ -93,6 +93,11 @@ static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
     if (e->model->hp.n_expert)
         st = expert_catalog_create(e->model->experts, e->model->hp.n_layer, widest_align(e), &e->catalog, err);
     if (!st) st = load_plan_make(e->model, e->io, &e->load, err);
+    for (uint32_t i = 0; !st && e->catalog && i < expert_catalog_n_classes(e->catalog); i++) {
+        const struct expert_class *c = expert_catalog_class(e->catalog, i);
+        base_log(&e->log, BASE_LOG_DEBUG, "experts of size %u: %u, %.2f MiB each, %.2f MiB in a slot, top-%u", i + 1,
+                 c->n_experts, (double)c->expert_bytes / (1 << 20), (double)c->slot_bytes / (1 << 20), c->k_max);
+    }
     return st ? st : engine_plan(e, err);
 }
 
@@ -159,6 +164,9 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if ((st = open_verify(e, err))) return st;
     e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
     e->stats.load_bytes = e->load.read_bytes;
+    base_log(&e->log, BASE_LOG_DEBUG, "dense weights: %zu tensors in %zu reads, %.1f MiB in %.0f ms", e->model->n_dense,
+             e->load.n_runs, (double)e->load.read_bytes / (1 << 20), (double)e->stats.load_ns / 1e6);
+    if ((st = io_check_files(e->io, err))) return st;
     if (e->options.trace_path && (st = open_trace(e, err))) return st;
     if (e->catalog) {
         const struct expert_cache_config config = {.os = e->os,

@@ -58,6 +58,7 @@ static enum sluice_status run_chunk(sluice_session *s, const int32_t *ids, size_
     e->run_tokens = n;
     if (e->trace) trace_step(e->trace, (uint32_t)n, rows->decode);
     enum sluice_status st = model_forward(&e->run, &step, err);
+    if (!st && e->cache) st = io_check_files(e->io, err); /* before anything that was computed from it is handed on */
     if (st) return st;
     memcpy(s->ids + s->n, ids, n * sizeof *ids);
     s->n += n;

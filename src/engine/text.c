@@ -13,6 +13,8 @@ enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_
                                  struct sluice_error *err)
 {
     const struct text_encode_options options = {.special = o->special, .bos = o->bos, .force_bos = o->force_bos};
+    enum sluice_status st = engine_check_text(e, bytes, err);
+    if (st) return st;
     return text_encode(e->tokenizer, text, bytes, &options, ids, ids_max, n, err);
 }
 
@@ -36,14 +38,47 @@ size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t i
 
 bool sluice_ends_generation(const sluice_engine *e, int32_t id) { return text_ends_generation(e->tokenizer, id); }
 
-enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
-                                      char **out, size_t *bytes, struct sluice_error *err)
+static enum sluice_status render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                 struct text_rendered *out, struct sluice_error *err)
 {
     struct text_message *m = calloc(n ? n : 1, sizeof *m);
     if (!m) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu messages", n);
     for (size_t i = 0; i < n; i++) m[i] = (struct text_message){.role = messages[i].role, .text = messages[i].text};
-    enum sluice_status st = text_chat_render(e->chat, m, n, true, out, bytes, err);
+    enum sluice_status st = text_chat_render_marked(e->chat, m, n, true, out, err);
     free(m);
+    return st;
+}
+
+enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                      char **out, size_t *bytes, struct sluice_error *err)
+{
+    struct text_rendered r;
+    enum sluice_status st = render(e, messages, n, &r, err);
+    if (st) return st;
+    *out = r.text;
+    *bytes = r.bytes;
+    r.text = NULL;
+    text_rendered_free(&r);
+    return SLUICE_OK;
+}
+
+enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                      int32_t **ids, size_t *n_ids, struct sluice_error *err)
+{
+    struct text_rendered r;
+    *ids = NULL;
+    enum sluice_status st = render(e, messages, n, &r, err);
+    if (st) return st;
+    if (!(st = engine_check_text(e, r.bytes, err))) {
+        const struct text_encode_options options = {.special = true, .bos = true, .plain = r.said, .n_plain = r.n_said};
+        *ids = malloc((r.bytes + 8) * sizeof **ids);
+        st = *ids ? text_encode(e->tokenizer, r.text, r.bytes, &options, *ids, r.bytes + 8, n_ids, err)
+                  : base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ids of %zu bytes of text", r.bytes);
+    }
+    text_rendered_free(&r);
+    if (!st) return SLUICE_OK;
+    free(*ids);
+    *ids = NULL;
     return st;
 }
 

@@ -42,10 +42,15 @@ static uint64_t output_bytes(const struct plan_input *in, uint32_t chunk)
 {
     return mul(in->output_bytes_per_chunk_token, chunk);
 }
+static uint64_t text_bytes(const struct plan_input *in, uint32_t ctx)
+{
+    return max64(in->text_bytes, mul(in->text_bytes_per_ctx, ctx));
+}
 /* All rows but the experts'. */
 static uint64_t rows_bytes(const struct plan_input *in, uint32_t ctx, uint32_t chunk)
 {
     uint64_t fixed = add(add(in->process_bytes, in->dense_bytes), add(in->staging_bytes, in->book_bytes));
+    fixed = add(fixed, text_bytes(in, ctx));
     return add(fixed, add(kv_bytes(in, ctx), add(scratch_bytes(in, ctx, chunk), output_bytes(in, chunk))));
 }
 
@@ -173,7 +178,8 @@ static enum sluice_status refuse(const struct plan_input *in, const struct choic
     bool fewer = c->wanted && add(rows, c->floor) <= cap;
     const char *least = fewer ? option_bytes(cap - rows, cap - rows, experts) : "";
     if (c->smallest <= limit)
-        base_hint(err, "the smallest that works is --memory %s%s%s", option_bytes(c->smallest, limit, option),
+        base_hint(err, "the smallest that works is --memory %s%s%s",
+                  option_bytes(min64(add(c->smallest, in->hint_margin_bytes), limit), limit, option),
                   fewer ? "; or use at most --experts " : "", least);
     else
         base_hint(err, "this process may use at most %s (%s): %s%s%s", plan_format_bytes(limit, a),
@@ -247,6 +253,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
     put_row(out, "KV cache", kv_bytes(in, out->ctx));
     put_row(out, "scratch", scratch_bytes(in, out->ctx, out->chunk));
     put_row(out, "expert outputs", output_bytes(in, out->chunk));
+    put_row(out, "texts", text_bytes(in, out->ctx));
     put_row(out, "staging", in->staging_bytes);
     put_row(out, "bookkeeping", in->book_bytes);
     put_row(out, "expert slots", out->slots_bytes);

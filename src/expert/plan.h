@@ -29,7 +29,10 @@ struct plan_input {
     /* fixed rows */
     uint64_t process_bytes; /* the process as it stands, stacks, libraries, tokenizer, metadata */
     uint64_t dense_bytes, staging_bytes;
-    uint64_t book_bytes; /* catalog, policy, cache bookkeeping */
+    uint64_t text_bytes, text_bytes_per_ctx; /* texts while they are read and cut into tokens */
+    uint64_t
+        hint_margin_bytes; /* added to the smallest budget that a refusal names: the process row is a measurement */
+    uint64_t book_bytes;   /* catalog, policy, cache bookkeeping */
     /* rows that depend on choices */
     uint64_t kv_token_bytes; /* KV cache of one position, all layers */
     uint64_t kv_fixed_bytes;

@@ -49,6 +49,9 @@ void io_close(struct io *io);
 /* Opens a file for reading, direct if possible (EINVAL at open or at the first read: buffered, with a line that names
  * the file system). *index counts from 0. */
 enum sluice_status io_file_add(struct io *io, const char *path, uint32_t *index, struct sluice_error *err);
+/* SLUICE_ERR_IO naming the first file that was written to, cut or lengthened since it was added (its size or
+ * modification time is another): what has been read of it may not belong together. One system call a file. */
+enum sluice_status io_check_files(const struct io *io, struct sluice_error *err);
 uint64_t io_file_bytes(const struct io *io, uint32_t index);
 const char *io_file_path(const struct io *io, uint32_t index);
 /* Alignment that requests on this file must have (1: buffered; else a power of two, 512 or 4096 mostly). It never grows

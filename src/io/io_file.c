@@ -130,6 +130,23 @@ bool io_file_was_cut(const struct io *io, uint32_t index, uint64_t end)
     return io->os->file_info(io->os->user, f->fd, &now) == 0 && now.bytes <= end;
 }
 
+enum sluice_status io_check_files(const struct io *io, struct sluice_error *err)
+{
+    for (uint32_t i = 0; i < io->n_files; i++) {
+        const struct io_file *f = &io->files[i];
+        struct os_file_info now;
+        int rc = io->os->file_info(io->os->user, f->fd, &now);
+        if (rc < 0)
+            return base_fail(err, SLUICE_ERR_IO, NULL, "%s: its state cannot be read: %s", f->path, strerror(-rc));
+        if (now.bytes == f->info.bytes && now.mtime_ns == f->info.mtime_ns) continue;
+        return base_fail(err, SLUICE_ERR_IO,
+                         "do not write to a model that is in use; start again with the file as it should be",
+                         "%s: the file was changed while it was being read (%" PRIu64 " bytes, before %" PRIu64 ")",
+                         f->path, now.bytes, f->info.bytes);
+    }
+    return SLUICE_OK;
+}
+
 uint64_t io_file_bytes(const struct io *io, uint32_t index)
 {
     BASE_ASSERT(index < io->n_files, "a file index comes from io_file_add");

@@ -56,6 +56,8 @@ struct page {
     char *text;
     size_t n, room;
     bool failed;
+    struct text_range *said; /* room for two a message */
+    size_t n_said;
 };
 
 static void write_text(struct page *p, const char *text, size_t n)
@@ -78,6 +80,16 @@ static void write_text(struct page *p, const char *text, size_t n)
 
 static void say(struct page *p, const char *text) { write_text(p, text, strlen(text)); }
 
+/* A message's own words. */
+static void quote_bytes(struct page *p, const char *text, size_t n)
+{
+    p->said[p->n_said].begin = p->n;
+    write_text(p, text, n);
+    p->said[p->n_said++].end = p->n;
+}
+
+static void quote(struct page *p, const char *text) { quote_bytes(p, text, strlen(text)); }
+
 static bool is_role(const struct text_message *m, const char *role) { return strcmp(m->role, role) == 0; }
 
 static void render_plain(struct page *p, const struct text_message *m, size_t n, bool answer)
@@ -85,7 +97,7 @@ static void render_plain(struct page *p, const struct text_message *m, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (is_role(&m[i], "user")) say(p, "User: ");
         if (is_role(&m[i], "assistant")) say(p, "Assistant: ");
-        say(p, m[i].text);
+        quote(p, m[i].text);
         say(p, "\n");
     }
     if (answer) say(p, "Assistant:");
@@ -97,7 +109,7 @@ static void render_chatml(struct page *p, const struct text_message *m, size_t n
         say(p, "<|im_start|>");
         say(p, m[i].role);
         say(p, "\n");
-        say(p, m[i].text);
+        quote(p, m[i].text);
         say(p, "<|im_end|>\n");
     }
     if (answer) say(p, "<|im_start|>assistant\n");
@@ -116,7 +128,7 @@ static void render_llama3(struct page *p, const struct text_message *m, size_t n
         say(p, "<|start_header_id|>");
         say(p, m[i].role);
         say(p, "<|end_header_id|>\n\n");
-        write_text(p, text, bytes);
+        quote_bytes(p, text, bytes);
         say(p, "<|eot_id|>");
     }
     if (answer) say(p, "<|start_header_id|>assistant<|end_header_id|>\n\n");
@@ -133,19 +145,19 @@ static void render_mistral(struct page *p, enum text_chat_format f, const struct
         if (is_role(&m[i], "system")) {
             if (!v7) continue;
             say(p, "[SYSTEM_PROMPT]");
-            say(p, m[i].text);
+            quote(p, m[i].text);
             say(p, "[/SYSTEM_PROMPT]");
         } else if (is_role(&m[i], "user")) {
             say(p, v1 || v3 ? "[INST] " : "[INST]");
             if (i == bearer) {
-                say(p, m[0].text);
+                quote(p, m[0].text);
                 say(p, "\n\n");
             }
-            say(p, m[i].text);
+            quote(p, m[i].text);
             say(p, v1 ? " [/INST]" : "[/INST]");
         } else {
             if (v1 || v3) say(p, " ");
-            say(p, m[i].text);
+            quote(p, m[i].text);
             say(p, "</s>");
         }
     }
@@ -174,12 +186,13 @@ static enum sluice_status check(enum text_chat_format f, const struct text_messa
     return SLUICE_OK;
 }
 
-enum sluice_status text_chat_render(enum text_chat_format f, const struct text_message *messages, size_t n, bool answer,
-                                    char **out, size_t *out_bytes, struct sluice_error *err)
+enum sluice_status text_chat_render_marked(enum text_chat_format f, const struct text_message *messages, size_t n,
+                                           bool answer, struct text_rendered *out, struct sluice_error *err)
 {
     enum sluice_status status = check(f, messages, n, err);
     if (status != SLUICE_OK) return status;
-    struct page p = {0};
+    struct page p = {.said = calloc(2 * n + 1, sizeof *p.said)};
+    if (!p.said) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a conversation of %zu messages", n);
     say(&p, ""); /* an empty conversation is an empty text, not NULL */
     switch (f) {
     case TEXT_CHAT_CHATML: render_chatml(&p, messages, n, answer); break;
@@ -193,9 +206,28 @@ enum sluice_status text_chat_render(enum text_chat_format f, const struct text_m
     }
     if (p.failed) {
         free(p.text);
+        free(p.said);
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a conversation of %zu messages", n);
     }
-    *out = p.text;
-    *out_bytes = p.n;
+    *out = (struct text_rendered){.text = p.text, .bytes = p.n, .said = p.said, .n_said = p.n_said};
+    return SLUICE_OK;
+}
+
+void text_rendered_free(struct text_rendered *r)
+{
+    free(r->text);
+    free(r->said);
+    *r = (struct text_rendered){0};
+}
+
+enum sluice_status text_chat_render(enum text_chat_format f, const struct text_message *messages, size_t n, bool answer,
+                                    char **out, size_t *out_bytes, struct sluice_error *err)
+{
+    struct text_rendered r;
+    enum sluice_status status = text_chat_render_marked(f, messages, n, answer, &r, err);
+    if (status != SLUICE_OK) return status;
+    *out = r.text;
+    *out_bytes = r.bytes;
+    free(r.said);
     return SLUICE_OK;
 }

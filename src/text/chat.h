@@ -38,6 +38,17 @@ enum text_chat_format text_chat_detect(const char *template_text, size_t bytes, 
  * options.special. BOS is not included. */
 enum sluice_status text_chat_render(enum text_chat_format f, const struct text_message *messages, size_t n, bool answer,
                                     char **out, size_t *out_bytes, struct sluice_error *err);
+/* The same, with the stretches that hold what was said (not the format's own marks), for text_encode_options.plain:
+ * special tokens that a user typed stay text. Free both with text_rendered_free. */
+struct text_rendered {
+    char *text; /* NUL-terminated */
+    size_t bytes;
+    struct text_range *said; /* [n_said] ascending */
+    size_t n_said;
+};
+enum sluice_status text_chat_render_marked(enum text_chat_format f, const struct text_message *messages, size_t n,
+                                           bool answer, struct text_rendered *out, struct sluice_error *err);
+void text_rendered_free(struct text_rendered *r);
 /* The text that ends an assistant turn in this format: "<|im_end|>"; for PLAIN "\nUser:", which is no special token. */
 const char *text_chat_stop(enum text_chat_format f);
 

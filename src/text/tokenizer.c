@@ -279,12 +279,41 @@ static enum sluice_status encode_plain(struct encoding *e, const char *text, siz
                            err);
 }
 
-static enum sluice_status encode_all(struct encoding *e, const char *text, size_t bytes, bool special,
-                                     struct sluice_error *err)
+/* Where the next special token is. `control`: the next one of all kinds outside the plain stretches, kept from call to
+ * call. */
+struct special_search {
+    const struct text_encode_options *options;
+    struct text_special_match control;
+    size_t next_plain;
+};
+
+static bool in_plain(struct special_search *s, const struct text_special_match *m)
 {
-    const struct text_special *tokens = special ? &e->t->special : &e->t->user;
+    const struct text_range *plain = s->options->plain;
+    while (s->next_plain < s->options->n_plain && plain[s->next_plain].end <= m->at) s->next_plain++;
+    return s->next_plain < s->options->n_plain && plain[s->next_plain].begin < m->at + m->bytes;
+}
+
+static struct text_special_match next_special(struct encoding *e, struct special_search *s, const char *text,
+                                              size_t bytes, size_t at)
+{
+    if (!s->options->special) return text_special_next(&e->t->user, text, bytes, at);
+    if (s->control.at < at || (at == 0 && s->control.bytes == 0)) {
+        s->control = text_special_next(&e->t->special, text, bytes, at);
+        while (s->control.id != TEXT_NO_TOKEN && in_plain(s, &s->control))
+            s->control = text_special_next(&e->t->special, text, bytes, s->control.at + 1);
+    }
+    if (!s->options->n_plain) return s->control;
+    struct text_special_match user = text_special_next(&e->t->user, text, bytes, at);
+    return user.id != TEXT_NO_TOKEN && user.at < s->control.at ? user : s->control;
+}
+
+static enum sluice_status encode_all(struct encoding *e, const char *text, size_t bytes,
+                                     const struct text_encode_options *options, struct sluice_error *err)
+{
+    struct special_search search = {.options = options};
     for (size_t at = 0; at < bytes;) {
-        struct text_special_match m = text_special_next(tokens, text, bytes, at);
+        struct text_special_match m = next_special(e, &search, text, bytes, at);
         enum sluice_status status = encode_plain(e, text + at, m.at - at, true, err);
         if (status != SLUICE_OK) return status;
         if (m.id != TEXT_NO_TOKEN) put(e, m.id);
@@ -311,7 +340,7 @@ enum sluice_status text_encode(const struct text_tokenizer *t, const char *text,
     if (t->model == TEXT_MODEL_BPE) status = text_split_work_create(&e.split, err);
     if (status == SLUICE_OK) {
         if (options->force_bos || (options->bos && t->add_bos)) put(&e, t->bos);
-        status = encode_all(&e, text, bytes, options->special, err);
+        status = encode_all(&e, text, bytes, options, err);
     }
     text_split_work_destroy(e.split);
     text_bpe_work_free(&e.bpe);

@@ -26,10 +26,19 @@ bool text_is_control(const struct text_tokenizer *t, int32_t id);
 /* Exact text of one special token, e.g. "<|im_end|>"; TEXT_NO_TOKEN if absent. */
 int32_t text_find_special(const struct text_tokenizer *t, const char *text, size_t bytes);
 
+/* Bytes [begin, end) of a text. */
+struct text_range {
+    size_t begin, end;
+};
+
 struct text_encode_options {
     bool special; /* recognise control tokens in the text; user-defined ones are text and always recognised */
     bool bos;     /* put BOS in front if the model asks for it (or, with force, always) */
     bool force_bos;
+    /* With `special`: stretches, ascending and disjoint, in which control tokens are ordinary text all the same (what a
+     * user said, inside a chat template's marks). The text is cut into words as if they were not there. */
+    const struct text_range *plain;
+    size_t n_plain;
 };
 /* ids: room for ids_max; *n is the number needed (SLUICE_ERR_USAGE if it does not fit; ids may be NULL with ids_max 0
  * to count). A bound that always suffices: bytes + 8. Invalid UTF-8 is taken byte by byte (byte fallback), never

@@ -2,8 +2,9 @@
  *
  * Tokens are bytes; 256 is BOS, 257 the end. The model "file" is a text: its first line holds settings, the rest is
  * what the model answers to any prompt, byte by byte, and then the end. Settings, separated by spaces: ctx=N, slow (10
- * ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the answer is repeated).
- * FAKE_LOG names a file that gets a line for each call: "eval N", "rewind N". */
+ * ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the answer is repeated),
+ * endless-text (encoding takes 30 s), stubborn (eval heeds no cancel).
+ * FAKE_LOG names a file that gets a line for each call: "encode BYTES", "eval N", "rewind N". */
 #include "sluice.h"
 
 #include "base/error.h"
@@ -22,7 +23,7 @@ struct sluice_engine {
     struct sluice_options options;
     char *path, *text, *answer;
     uint32_t ctx;
-    bool slow, nobos, forever;
+    bool slow, slowtext, stubborn, nobos, forever;
     atomic_bool cancelled;
     struct sluice_stats stats;
 };
@@ -69,7 +70,7 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
     if (bytes == 0 || has(text, "broken"))
         status = base_fail(err, SLUICE_ERR_MODEL, "download it again", "%s: is broken", o->model_path);
     else if (has(text, "huge"))
-        status = base_fail(err, SLUICE_ERR_MEMORY, "use --memory 9G", "the budget is too small");
+        status = base_fail(err, SLUICE_ERR_MEMORY, "use --memory 9G", "--memory: the budget is too small");
     if (status) {
         free(text);
         return status;
@@ -83,6 +84,8 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
     const char *ctx = strstr(text, "ctx=");
     e->ctx = o->ctx ? o->ctx : ctx ? (uint32_t)atoi(ctx + 4) : 4096;
     e->slow = has(text, "slow");
+    e->slowtext = has(text, "endless-text");
+    e->stubborn = has(text, "stubborn");
     e->nobos = has(text, "nobos");
     e->forever = has(text, "forever");
     if (o->log) {
@@ -145,6 +148,9 @@ enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_
                                  struct sluice_error *err)
 {
     size_t k = 0;
+    if (e->slowtext) note("encode", bytes);
+    if (e->slowtext) /* as a tokenizer that nobody can stop */
+        for (struct timespec rest = {30, 0}; nanosleep(&rest, &rest) != 0;) continue;
     if ((o->bos && !e->nobos) || o->force_bos) ids[k++] = BOS;
     for (size_t i = 0; i < bytes; i++) {
         if (o->special && bytes - i >= 5 && memcmp(text + i, "<end>", 5) == 0) {
@@ -200,6 +206,20 @@ enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluic
     return SLUICE_OK;
 }
 
+enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluice_message *messages, size_t n,
+                                      int32_t **ids, size_t *n_ids, struct sluice_error *err)
+{
+    char *text;
+    size_t bytes;
+    enum sluice_status status = sluice_chat_render(e, messages, n, &text, &bytes, err);
+    if (status) return status;
+    const struct sluice_encode_options how = {.bos = true, .special = true};
+    *ids = calloc(bytes + 8, sizeof **ids);
+    status = sluice_encode(e, text, bytes, &how, *ids, bytes + 8, n_ids, err);
+    free(text);
+    return status;
+}
+
 const char *sluice_chat_stop(const sluice_engine *e) { return "<end>"; }
 void sluice_free(void *p) { free(p); }
 
@@ -237,8 +257,9 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
     for (size_t i = 0; i < n; i++) {
         struct sluice_progress p = {SLUICE_PHASE_PREFILL, i, n};
         spend(e);
-        if (atomic_exchange(&e->cancelled, false) || (e->options.progress && !e->options.progress(e->options.user, &p)))
-            return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+        bool cancelled = atomic_exchange(&e->cancelled, false);
+        bool refused = e->options.progress && !e->options.progress(e->options.user, &p);
+        if (!e->stubborn && (cancelled || refused)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
         s->n++;
         for (size_t j = 0; j < N_VOCAB; j++) row[j] = (float)ids[i] + (float)j / 1000;
         if (each && !each(user, i, row, N_VOCAB)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped");

@@ -131,6 +131,14 @@ static void refusal_names_what_would_do(void **state)
     assert_true(o.peak_bytes <= bytes);
 }
 
+/* The memory of the second reads is in the ledger. */
+static void the_same_with_verify(void **state)
+{
+    assert_int_equal(setenv("SLUICE_VERIFY", "1", 1), 0);
+    peak_stays_under_the_budget(state);
+    unsetenv("SLUICE_VERIFY");
+}
+
 static void more_than_the_machine_has(void **state)
 {
     (void)state;
@@ -184,7 +192,8 @@ int main(void)
     support_source("models/demo.gguf", model);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_read_early), cmocka_unit_test(peak_stays_under_the_budget),
-        cmocka_unit_test(refusal_names_what_would_do), cmocka_unit_test(more_than_the_machine_has)};
+        cmocka_unit_test(refusal_names_what_would_do), cmocka_unit_test(the_same_with_verify),
+        cmocka_unit_test(more_than_the_machine_has)};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)tests;
     puts("skipped: a sanitizer's shadow memory is not the program's");

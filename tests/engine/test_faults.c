@@ -398,12 +398,38 @@ static void cut_while_read(void **state)
     free(f);
 }
 
+/* Bytes changed in place under a running model: the file is noticed to be another, no token comes of it. */
+static void overwritten_while_read(void **state)
+{
+    (void)state;
+    copy_model();
+    struct sluice_options o = options_of("threads", copy);
+    sluice_engine *e;
+    sluice_session *s;
+    assert_int_equal(engine_open(os_system(), &o, &e, &err), SLUICE_OK);
+    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+    assert_int_equal(ask(s), SLUICE_OK);
+    usleep(20000); /* the file system's clock ticks */
+    FILE *f = fopen(copy, "r+b");
+    assert_non_null(f);
+    static const char zeros[4096];
+    assert_int_equal(fseek(f, 20000000, SEEK_SET), 0);
+    assert_int_equal(fwrite(zeros, 1, sizeof zeros, f), sizeof zeros);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(ask(s), SLUICE_ERR_IO);
+    assert_non_null(strstr(err.message, copy));
+    assert_non_null(strstr(err.message, "changed"));
+    close_session(e, s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_locked_memory), cmocka_unit_test(harmless),       cmocka_unit_test(refused_at_start),
-        cmocka_unit_test(bad_sectors),          cmocka_unit_test(flipped_bits),   cmocka_unit_test(hung_reads),
-        cmocka_unit_test(memory_runs_out),      cmocka_unit_test(cut_while_read),
+        cmocka_unit_test(little_locked_memory),   cmocka_unit_test(harmless),
+        cmocka_unit_test(refused_at_start),       cmocka_unit_test(bad_sectors),
+        cmocka_unit_test(flipped_bits),           cmocka_unit_test(hung_reads),
+        cmocka_unit_test(memory_runs_out),        cmocka_unit_test(cut_while_read),
+        cmocka_unit_test(overwritten_while_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -231,6 +231,36 @@ static void sampling(void **state)
     }
 }
 
+/* A text that could not fit the context is refused before it takes memory that the ledger does not have. */
+static void long_text(void **state)
+{
+    (void)state;
+    static char text[300000];
+    memset(text, 'x', sizeof text);
+    const struct sluice_encode_options plain = {0};
+    size_t n;
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    o.ctx = 256;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    CHECK(sluice_encode(e, text, 256 * 32, &plain, NULL, 0, &n, &err));
+    assert_int_equal(sluice_encode(e, text, 256 * 32 + 1, &plain, NULL, 0, &n, &err), SLUICE_ERR_MEMORY);
+    struct sluice_ledger small, large;
+    sluice_ledger(e, &small);
+    sluice_engine_close(e);
+    o.text_bytes = sizeof text;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    sluice_ledger(e, &large);
+    CHECK(sluice_encode(e, text, sizeof text, &plain, NULL, 0, &n, &err));
+    uint64_t rows[2] = {0};
+    for (size_t i = 0; i < small.n_rows; i++)
+        if (!strcmp(small.rows[i].name, "texts")) rows[0] = small.rows[i].bytes;
+    for (size_t i = 0; i < large.n_rows; i++)
+        if (!strcmp(large.rows[i].name, "texts")) rows[1] = large.rows[i].bytes;
+    assert_true(rows[0] > 0 && rows[1] > rows[0]);
+    sluice_engine_close(e);
+}
+
 /* Every KV type answers alike to within its precision, and differs from the others (so the option does something). */
 static void kv_types(void **state)
 {
@@ -258,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompt_lengths), cmocka_unit_test(rewinding), cmocka_unit_test(cancelling),
         cmocka_unit_test(context_end),    cmocka_unit_test(sampling),  cmocka_unit_test(kv_types),
+        cmocka_unit_test(long_text),
     };
     return cmocka_run_group_tests(tests, load_text, free_text);
 }

@@ -252,7 +252,7 @@ static const struct line {
     {NULL, "9", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M, NULL},
     {NULL, "9437184B", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M, NULL},
     {NULL, "9437185B", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M + 1, NULL},
-    {NULL, "8", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--experts 9M"},
+    {NULL, "8", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--experts 9"},
     {NULL, "1%", 0, 0, true, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--experts 27M"},
     {NULL, "1024", 0, 0, true, SLUICE_OK, 0, 8192, 512, 1024 * M, NULL}, /* the common size is 1 MiB */
     {NULL, "1G", 40960, 0, false, SLUICE_OK, 0, 40960, 0, 1024 * M, NULL},

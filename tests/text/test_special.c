@@ -55,6 +55,34 @@ static void test_matching(void **state)
     gguf_close(g);
 }
 
+/* What a user said inside a template's marks: its control tokens are text, user-defined ones stay tokens. */
+static void test_plain_stretches(void **state)
+{
+    (void)state;
+    struct gguf *g = bpe_vocabulary("gpt-2");
+    struct text_tokenizer *t = tokenizer_of(g);
+    const char text[] = "<a>a<a>abab<a>b<a>a";
+    const struct text_range said[] = {{3, 11}, {12, 14}}; /* "a<a>abab" and "a>" of "<a>b" */
+    const struct text_encode_options options = {.special = true, .plain = said, .n_plain = 2};
+    const int32_t want[] = {C_SHORT, A, LESS, A, MORE, USER, LESS, A, MORE, C_OTHER};
+    int32_t ids[32];
+    size_t n;
+    assert_int_equal(text_encode(t, text, sizeof text - 1, &options, ids, 32, &n, NULL), SLUICE_OK);
+    assert_int_equal(n, sizeof want / sizeof *want);
+    assert_memory_equal(ids, want, sizeof want);
+    /* All of it said: no control token at all. */
+    const struct text_range all = {0, sizeof text - 1};
+    const struct text_encode_options none = {.special = true, .plain = &all, .n_plain = 1};
+    assert_int_equal(text_encode(t, text, sizeof text - 1, &none, ids, 32, &n, NULL), SLUICE_OK);
+    for (size_t i = 0; i < n; i++) assert_true(ids[i] != C_SHORT && ids[i] != C_LONG && ids[i] != C_OTHER);
+    /* Nothing said: as without the list. */
+    const struct text_encode_options every = {.special = true};
+    assert_int_equal(text_encode(t, text, sizeof text - 1, &every, ids, 32, &n, NULL), SLUICE_OK);
+    assert_int_equal(ids[2], C_SHORT);
+    text_tokenizer_destroy(t);
+    gguf_close(g);
+}
+
 static void test_ends(void **state)
 {
     (void)state;
@@ -186,8 +214,10 @@ static void test_sentencepiece(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matching), cmocka_unit_test(test_ends),        cmocka_unit_test(test_bos),
-        cmocka_unit_test(test_room),     cmocka_unit_test(test_whole_words), cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_matching),      cmocka_unit_test(test_plain_stretches),
+        cmocka_unit_test(test_ends),          cmocka_unit_test(test_bos),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_whole_words),
+        cmocka_unit_test(test_sentencepiece),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
