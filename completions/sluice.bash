@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify replay version help"
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify pack replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -161,6 +161,12 @@ _sluice()
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
         esac
         opts="--model --sums --json --quiet --help"
+        ;;
+    pack)
+        case "$prev" in
+        esac
+        opts="--json --quiet --help"
+        words=files
         ;;
     replay)
         case "$prev" in

@@ -16,11 +16,13 @@ complete -c sluice -n __fish_use_subcommand -a quantize -d 'write a model in ano
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -F
 complete -c sluice -n __fish_use_subcommand -a checksum -d 'write checksums of a model'
 complete -c sluice -n __fish_use_subcommand -a verify -d 'compare a model with its checksums'
+complete -c sluice -n __fish_use_subcommand -a pack -d 'write a model whose experts lie in one piece each'
+complete -c sluice -n '__fish_seen_subcommand_from pack' -F
 complete -c sluice -n __fish_use_subcommand -a replay -d 'what other cache sizes and policies would have given'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -F
 complete -c sluice -n __fish_use_subcommand -a version -d 'print the version'
 complete -c sluice -n __fish_use_subcommand -a help -d 'explain a command'
-complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify replay version help'
+complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify pack replay version help'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan inspect tokenize logits perplexity bench checksum verify' -s m -l model -r -F -d 'the model, a GGUF file (of a split model: its first)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l memory -x -d 'memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine\'s limit, or auto'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l experts -x -d 'memory for the expert cache alone: a size, a percentage of all experts, or a number of experts'
@@ -65,7 +67,7 @@ complete -c sluice -n '__fish_seen_subcommand_from replay' -l disk -x -d 'how fa
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l plot -r -F -d 'draw the curves (SVG)'
 complete -c sluice -n '__fish_seen_subcommand_from help' -l man -d 'print the manual page'
 complete -c sluice -n '__fish_seen_subcommand_from help' -l completion -x -a 'bash zsh fish' -d 'print the completions of a shell'
-complete -c sluice -n '__fish_seen_subcommand_from plan inspect tokenize perplexity bench doctor checksum verify replay version' -l json -d 'print JSON'
-complete -c sluice -n '__fish_seen_subcommand_from run chat plan tokenize logits perplexity bench quantize checksum verify replay' -s q -l quiet -d 'say nothing but warnings and errors'
+complete -c sluice -n '__fish_seen_subcommand_from plan inspect tokenize perplexity bench doctor checksum verify pack replay version' -l json -d 'print JSON'
+complete -c sluice -n '__fish_seen_subcommand_from run chat plan tokenize logits perplexity bench quantize checksum verify pack replay' -s q -l quiet -d 'say nothing but warnings and errors'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan tokenize logits perplexity bench quantize replay' -s v -l verbose -d 'say more'
 complete -c sluice -s h -l help -d 'explain the command and its options'

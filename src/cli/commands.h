@@ -16,6 +16,7 @@ int command_doctor(const struct cli_options *o);
 int command_quantize(const struct cli_options *o);
 int command_checksum(const struct cli_options *o);
 int command_verify(const struct cli_options *o);
+int command_pack(const struct cli_options *o);
 int command_replay(const struct cli_options *o);
 
 #endif

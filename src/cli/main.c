@@ -49,6 +49,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli_options *o) = {
     [CLI_QUANTIZE] = command_quantize,
     [CLI_CHECKSUM] = command_checksum,
     [CLI_VERIFY] = command_verify,
+    [CLI_PACK] = command_pack,
     [CLI_REPLAY] = command_replay,
     [CLI_VERSION] = command_version,
     [CLI_HELP] = command_help,

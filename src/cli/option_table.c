@@ -5,6 +5,7 @@
 #define RUNNERS (SAMPLERS | CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH))
 #define PLANNERS (RUNNERS | CLI_BIT(CLI_PLAN))
 #define CHECKERS (CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_VERIFY))
+#define COPIERS (CHECKERS | CLI_BIT(CLI_PACK))
 #define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
 
 const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
@@ -78,6 +79,14 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                     "with --disk, how many tokens a second the disk would allow. The last row is the limit: a cache "
                     "that knows the future. Sizes are slots of each layer; 2K is twice the experts used a token.",
                     1, CLI_WORDS_MAX, "files"},
+    [CLI_PACK] = {"pack", "IN OUT [--json]", "write a model whose experts lie in one piece each",
+                  "Copies a model into an ordinary GGUF file in which each expert is one contiguous record that begins "
+                  "where direct reads begin, layer by layer, as one tensor an expert and part. Results are the same to "
+                  "the bit; IN is not touched. OUT appears when it has been read back from the disk and compared. What "
+                  "an interrupted run has written stays in OUT.part, and the same command goes on with it. If there "
+                  "are checksums beside IN, IN is compared with them; OUT.sluice-sums is written too. Other programs "
+                  "may not know this layout: keep IN for them.",
+                  2, 2, "files"},
     [CLI_VERSION] = {"version", "[--json]", "print the version", "Prints the version of the program.", 0, 0, ""},
     [CLI_HELP] = {"help", "[COMMAND] [--man | --completion SHELL]", "explain a command",
                   "Explains a command, or prints the manual page (roff) or the completions of a shell.", 0, 1,
@@ -188,10 +197,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      CLI_BIT(CLI_HELP), "print the completions of a shell"},
     {OPT_JSON, OUTPUT, "json", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
      CLI_BIT(CLI_PLAN) | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH) |
-         CHECKERS | CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
+         COPIERS | CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
      "print JSON"},
     {OPT_QUIET, OUTPUT, "quiet", 'q', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
-     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY) | CHECKERS,
+     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY) | COPIERS,
      "say nothing but warnings and errors"},
     {OPT_VERBOSE, OUTPUT, "verbose", 'v', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
      PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY), "say more"},

@@ -25,6 +25,7 @@ enum cli_command {
     CLI_QUANTIZE,
     CLI_CHECKSUM,
     CLI_VERIFY,
+    CLI_PACK,
     CLI_REPLAY,
     CLI_VERSION,
     CLI_HELP,

@@ -22,6 +22,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "items are copied as t
 
 #define VERSION 3
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define COMPARED_BYTES ((size_t)64 << 10) /* of what was left, at once */
 #define OPEN_TRIES_MAX 8
 
 enum stage { STAGE_METADATA, STAGE_DIRECTORY, STAGE_DATA };
@@ -59,6 +60,12 @@ struct gguf_writer {
     uint8_t *buffer;
     size_t buffered;
     uint64_t written; /* file position behind the buffer */
+    uint64_t at;      /* of the next byte that goes to the file */
+
+    bool resumes;
+    uint64_t old_bytes;  /* of the part file as it was found, until something in it differs */
+    uint64_t kept_bytes; /* found equal */
+    uint8_t *old;        /* [COMPARED_BYTES] if it resumes */
 };
 
 static struct gguf_str key_of(const void *owner, uint32_t i)
@@ -122,7 +129,8 @@ static enum sluice_status open_part(struct gguf_writer *w)
                              "%s: another process is writing this file", gguf_shown_path(w->part));
         }
         if (lstat(w->part, &by_name) == 0 && by_name.st_dev == by_fd.st_dev && by_name.st_ino == by_fd.st_ino) {
-            if (ftruncate(w->fd, 0) == 0) return SLUICE_OK;
+            w->old_bytes = w->resumes ? (uint64_t)by_fd.st_size : 0;
+            if (w->resumes || ftruncate(w->fd, 0) == 0) return SLUICE_OK;
             return fail_io(w, w->part, "empty", errno);
         }
         close(w->fd);
@@ -131,11 +139,35 @@ static enum sluice_status open_part(struct gguf_writer *w)
     return fail_io(w, w->part, "create", EBUSY);
 }
 
+/* Does the part file have these bytes already? What cannot be read is written again. */
+static bool is_there(struct gguf_writer *w, const uint8_t *p, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(w->fd, w->old + done, bytes - done, (off_t)(w->at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return memcmp(w->old, p, bytes) == 0;
+}
+
 static enum sluice_status write_all(struct gguf_writer *w, const void *data, size_t bytes)
 {
     const uint8_t *p = data;
+    while (bytes && w->at < w->old_bytes) {
+        size_t n = bytes < COMPARED_BYTES ? bytes : COMPARED_BYTES;
+        if (n > w->old_bytes - w->at) n = (size_t)(w->old_bytes - w->at);
+        if (!is_there(w, p, n)) {
+            w->old_bytes = w->at;
+            break;
+        }
+        w->kept_bytes += n;
+        w->at += n;
+        p += n;
+        bytes -= n;
+    }
     while (bytes) {
-        ssize_t n = write(w->fd, p, bytes);
+        ssize_t n = pwrite(w->fd, p, bytes, (off_t)w->at);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             int error = n < 0 ? errno : EIO;
@@ -146,6 +178,7 @@ static enum sluice_status write_all(struct gguf_writer *w, const void *data, siz
                              w->written, strerror(error));
         }
         p += n;
+        w->at += (uint64_t)n;
         bytes -= (size_t)n;
     }
     return SLUICE_OK;
@@ -197,12 +230,14 @@ static void free_writer(struct gguf_writer *w)
     free(w->keys);
     free(w->tensors);
     free(w->buffer);
+    free(w->old);
     free(w->path);
     free(w->part);
     free(w);
 }
 
-enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, struct sluice_error *err)
+static enum sluice_status open_writer(const char *path, bool resumes, struct gguf_writer **out,
+                                      struct sluice_error *err)
 {
     struct gguf_writer *w = calloc(1, sizeof *w);
     if (!w) goto no_memory;
@@ -211,7 +246,9 @@ enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, 
     w->path = strdup(path);
     w->part = malloc(strlen(path) + sizeof ".part");
     w->buffer = malloc(BUFFER_BYTES);
-    if (!w->path || !w->part || !w->buffer) goto no_memory;
+    w->resumes = resumes;
+    w->old = resumes ? malloc(COMPARED_BYTES) : NULL;
+    if (!w->path || !w->part || !w->buffer || (resumes && !w->old)) goto no_memory;
     sprintf(w->part, "%s.part", path);
     w->shown = gguf_shown_path(w->path);
     gguf_table_init(&w->key_table, key_of, w);
@@ -233,6 +270,29 @@ enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, 
 no_memory:
     if (w) free_writer(w);
     return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory to write it", gguf_shown_path(path));
+}
+
+enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, struct sluice_error *err)
+{
+    return open_writer(path, false, out, err);
+}
+
+enum sluice_status gguf_writer_resume(const char *path, struct gguf_writer **out, struct sluice_error *err)
+{
+    return open_writer(path, true, out, err);
+}
+
+uint64_t gguf_writer_kept_bytes(const struct gguf_writer *w) { return w->kept_bytes; }
+
+void gguf_writer_leave(struct gguf_writer *w)
+{
+    if (!w) return;
+    if (w->fd >= 0) {
+        if (w->failed.status == SLUICE_OK) flush(w); /* what does not arrive is written again */
+        close(w->fd);
+        w->fd = -1;
+    }
+    free_writer(w);
 }
 
 void gguf_writer_abandon(struct gguf_writer *w)
@@ -519,7 +579,7 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-static enum sluice_status finish(struct gguf_writer *w)
+static enum sluice_status finish_data(struct gguf_writer *w)
 {
     if (w->failed.status == SLUICE_OK && w->stage != STAGE_DATA) emit_header(w);
     if (w->failed.status != SLUICE_OK) return w->failed.status;
@@ -529,7 +589,21 @@ static enum sluice_status finish(struct gguf_writer *w)
                          w->tensors[w->current].name, w->current + 1, w->n_tensors, w->got,
                          w->tensors[w->current].t.bytes);
     if (flush(w) != SLUICE_OK) return w->failed.status;
+    if (w->resumes && ftruncate(w->fd, (off_t)w->written) != 0) return fail_io(w, w->part, "cut", errno);
     if (fsync(w->fd) != 0) return fail_io(w, w->part, "sync", errno);
+    return SLUICE_OK;
+}
+
+enum sluice_status gguf_writer_sync(struct gguf_writer *w, struct sluice_error *err)
+{
+    enum sluice_status status = finish_data(w);
+    if (status != SLUICE_OK && err) *err = w->failed;
+    return status;
+}
+
+static enum sluice_status finish(struct gguf_writer *w)
+{
+    if (finish_data(w) != SLUICE_OK) return w->failed.status;
     if (rename(w->part, w->path) != 0) return fail_io(w, w->path, "rename its part file to it", errno);
     close(w->fd); /* all bytes are on the disk since fsync; the lock ends here, after the rename */
     w->fd = -1;

@@ -14,6 +14,10 @@
 struct gguf_writer; /* opaque */
 
 enum sluice_status gguf_writer_open(const char *path, struct gguf_writer **out, struct sluice_error *err);
+/* The same, but what an earlier writer left in PATH.part is kept as far as it equals what is written now: those bytes
+ * are read and compared instead of written. Nothing is trusted, so it does not matter what the part file holds. */
+enum sluice_status gguf_writer_resume(const char *path, struct gguf_writer **out, struct sluice_error *err);
+uint64_t gguf_writer_kept_bytes(const struct gguf_writer *w); /* found equal so far */
 /* 1. metadata */
 enum sluice_status gguf_write_u32(struct gguf_writer *w, const char *key, uint32_t v);
 enum sluice_status gguf_write_f32(struct gguf_writer *w, const char *key, float v);
@@ -31,5 +35,9 @@ enum sluice_status gguf_write_data(struct gguf_writer *w, const void *data, size
 /* Checks that every tensor got all its bytes, syncs, renames. Frees the writer in every case. */
 enum sluice_status gguf_writer_finish(struct gguf_writer *w, struct sluice_error *err);
 void gguf_writer_abandon(struct gguf_writer *w); /* deletes the part file and frees */
+/* Once every tensor got its bytes: they are on the disk, in PATH.part, where they can be checked before they get their
+ * name from gguf_writer_finish. */
+enum sluice_status gguf_writer_sync(struct gguf_writer *w, struct sluice_error *err);
+void gguf_writer_leave(struct gguf_writer *w); /* frees, and leaves the part file to gguf_writer_resume */
 
 #endif

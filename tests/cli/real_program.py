@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The built program, with the real engine, on real files: exit codes, inspect, tokenize, logits, quantize, checksum, verify, run, plan, bench, doctor.
+"""The built program, with the real engine, on real files: exit codes, inspect, tokenize, logits, quantize, checksum, verify, pack, run, plan, bench, doctor.
 
 SLUICE_BIN names the program, SLUICE_SOURCE the repository, SLUICE_SHARED the larger set of golden files (parts that need it are
 left out, with a line, where it is absent)."""
@@ -241,8 +241,8 @@ class Run(Folder):
         self.assertLess(prefill[1], context[1])
 
 
-class Trust(Folder):
-    """checksum, verify and --verify, on a copy of a model that gets damaged."""
+class Damageable(Folder):
+    """A copy of a model that gets damaged."""
 
     def setUp(self):
         super().setUp()
@@ -263,6 +263,25 @@ class Trust(Folder):
 
     def tensors(self):
         return {t["name"]: t for t in json.loads(run("inspect", self.model, "--json")[0])["tensors"]}
+
+    def gguf(self, tensors):
+        """A model of F32 matrices (name, rows of 32 floats), with nothing in it: the file is one hole. Gives their places."""
+        text = lambda t: struct.pack("<Q", len(t)) + t
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+        offsets, at = [], 0
+        for name, rows in tensors:
+            head += text(name.encode()) + struct.pack("<IQQIQ", 2, 32, rows, 0, at)
+            offsets.append(at)
+            at += 128 * rows
+        begin = (len(head) + 31) // 32 * 32
+        with open(self.model, "wb") as out:
+            out.write(head)
+            out.truncate(begin + at)
+        return [begin + o for o in offsets]
+
+
+class Trust(Damageable):
+    """checksum, verify and --verify."""
 
     def verify(self, code=0):
         return json.loads(run("verify", "-m", self.model, "--json", code=code)[0])
@@ -319,21 +338,6 @@ class Trust(Folder):
         self.assertTrue(self.verify()["ok"])
         self.flip(self.model, last["offset"] + last["bytes"] - 1)
         self.assertEqual([d["tensor"] for d in self.verify(code=3)["damaged"]], [last["name"]])
-
-    def gguf(self, tensors):
-        """A model of F32 matrices (name, rows of 32 floats), with nothing in it: the file is one hole. Gives their places."""
-        text = lambda t: struct.pack("<Q", len(t)) + t
-        head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
-        offsets, at = [], 0
-        for name, rows in tensors:
-            head += text(name.encode()) + struct.pack("<IQQIQ", 2, 32, rows, 0, at)
-            offsets.append(at)
-            at += 128 * rows
-        begin = (len(head) + 31) // 32 * 32
-        with open(self.model, "wb") as out:
-            out.write(head)
-            out.truncate(begin + at)
-        return [begin + o for o in offsets]
 
     def test_larger_than_the_blocks_of_reading(self):
         block = 2 << 20
@@ -426,6 +430,112 @@ class Trust(Folder):
         self.assertEqual(going.returncode, 130)
         self.assertIn("interrupted", err.decode())
         self.assertEqual(os.listdir(self.folder.name), ["model.gguf"])
+
+
+class Pack(Damageable):
+    """The same model with its experts in one piece each."""
+
+    def setUp(self):
+        super().setUp()
+        self.packed = self.path("packed.gguf")
+
+    def pack(self, *words, code=0):
+        return run("pack", self.model, self.packed, *words, code=code)
+
+    def logits_of(self, model, *words):
+        out = self.path("logits.f32")
+        run("logits", "-m", model, "--tokens", os.path.join(ARCH, "tokens.txt"), "--out", out, "-q", *words)
+        with open(out, "rb") as source:
+            return source.read()
+
+    def test_records(self):
+        with open(self.model, "rb") as source:
+            before = source.read()
+        seen = json.loads(self.pack("--json")[0])
+        self.assertEqual((seen["experts"], seen["kept_bytes"], seen["compared_with_checksums"]), (24, 0, False))
+        self.assertLess(seen["expert_read_bytes_after"], seen["expert_read_bytes_before"])
+        with open(self.model, "rb") as source:
+            self.assertEqual(source.read(), before)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["model.gguf", "packed.gguf", "packed.gguf.sluice-sums"])
+        old, new = self.tensors(), {t["name"]: t for t in json.loads(run("inspect", self.packed, "--json")[0])["tensors"]}
+        with open(self.packed, "rb") as source:
+            after = source.read()
+        end = 0  # of everything else
+        for name, t in old.items():
+            if not name.endswith("_exps.weight"):
+                self.assertEqual((new[name]["dims"], new[name]["type"]), (t["dims"], t["type"]))
+                self.assertEqual(after[new[name]["offset"]:][:t["bytes"]], before[t["offset"]:][:t["bytes"]])
+                end = max(end, new[name]["offset"] + t["bytes"])
+        for layer in range(3):
+            for expert in range(8):
+                for part in ["gate", "up", "down"]:
+                    t, whole = new[f"blk.{layer}.ffn_{part}.{expert}.weight"], old[f"blk.{layer}.ffn_{part}_exps.weight"]
+                    self.assertEqual(t["offset"], (end + 4095) // 4096 * 4096)
+                    self.assertEqual((t["dims"], t["type"]), (whole["dims"][:2], whole["type"]))
+                    self.assertEqual(after[t["offset"]:][:t["bytes"]], before[whole["offset"] + expert * t["bytes"]:][:t["bytes"]])
+                    end = t["offset"] + t["bytes"]
+        self.assertEqual(len(new), len(old) - 9 + 72)
+        run("verify", "-m", self.packed)
+        self.flip(self.packed, new["blk.2.ffn_up.3.weight"]["offset"])
+        self.assertIn("layer 2, expert 3, up", run("verify", "-m", self.packed, code=3)[0].decode())
+
+    def test_results_are_the_same(self):
+        for model in [os.path.join(ARCH, f"{a}-moe.gguf") for a in ["qwen3moe", "olmoe", "qwen2moe", "llama"]] + [
+                os.path.join(GOLDEN, "blend", "blend.gguf"), os.path.join(GOLDEN, "quant", "Q4_K_M.gguf")]:
+            with self.subTest(model=model):
+                self.take(model)
+                self.pack("-q")
+                good = self.logits_of(model)
+                self.assertEqual(self.logits_of(self.packed), good)
+                self.assertEqual(self.logits_of(self.packed, "--experts", "60%", "--verify"), good)
+
+    def test_goes_on_where_it_was_interrupted(self):
+        self.pack("-q")
+        with open(self.packed, "rb") as source:
+            whole = source.read()
+        for left in [whole[: len(whole) // 2], whole, whole + b"more", b"something else", whole[:700000] + b"?" + whole[700001:]]:
+            os.remove(self.packed)
+            with open(self.packed + ".part", "wb") as out:
+                out.write(left)
+            seen = json.loads(self.pack("--json")[0])
+            self.assertEqual(seen["kept_bytes"] > 0, left[:4] == b"GGUF")
+            with open(self.packed, "rb") as source:
+                self.assertEqual(source.read(), whole)
+            self.assertFalse(os.path.exists(self.packed + ".part"))
+
+    def test_interrupted(self):
+        self.gguf([("blk.0.ffn_down.0.weight", 1 << 26)])
+        going = subprocess.Popen([PROGRAM, "pack", self.model, self.packed], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+        for _ in range(1000):
+            if os.path.exists(self.packed + ".part") and os.path.getsize(self.packed + ".part"):
+                break
+            time.sleep(0.002)
+        going.send_signal(signal.SIGINT)
+        err = going.communicate(timeout=30)[1]
+        self.assertEqual(going.returncode, 130)
+        self.assertIn("goes on with it", err.decode())
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["model.gguf", "packed.gguf.part"])
+
+    def test_nonsense_is_refused_and_leaves_nothing(self):
+        dense = os.path.join(ARCH, "llama-dense.gguf")
+        for code, words, say in [
+            (2, [self.model, self.model], "the same file"),
+            (2, [self.model, self.folder.name], "directory"),
+            (2, [dense, self.packed], "no routed experts"),
+            (5, [self.model, self.path("none/x")], "none/x"),
+            (3, [os.path.join(SOURCE, "meson.build"), self.packed], "meson.build"),
+            (2, [self.model], "needs 2"),
+        ]:
+            with self.subTest(words=words):
+                self.assertIn(say, run("pack", *words, code=code)[1].decode())
+        self.assertEqual(os.listdir(self.folder.name), ["model.gguf"])
+        run("checksum", "-m", self.model, "-q")
+        self.assertIn("compared_with_checksums\": true", self.pack("--json")[0].decode())
+        self.assertIn("packed already", run("pack", self.packed, self.path("x"), code=2)[1].decode())
+        os.remove(self.packed)
+        self.flip(self.model, self.tensors()["blk.1.ffn_gate_exps.weight"]["offset"] + 10)
+        self.assertIn("blk.1.ffn_gate_exps.weight' of IN is damaged", self.pack(code=3)[1].decode())
+        self.assertFalse(os.path.exists(self.packed) or os.path.exists(self.packed + ".part"))
 
 
 class Others(Folder):

@@ -51,6 +51,10 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
         if (except != OPT_TYPE) words[n++] = "--type=Q8_0";
     }
     if (command == CLI_REPLAY) words[n++] = "trace";
+    if (command == CLI_PACK) {
+        words[n++] = "in";
+        words[n++] = "out";
+    }
     if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
     return n;
 }

@@ -305,6 +305,87 @@ static void abandons_without_a_trace(void **state)
     assert_int_not_equal(access(x->path, F_OK), 0);
 }
 
+#define RESUMED_BYTES ((size_t)3 << 20)
+
+/* Writes the same two tensors each time; after `bytes` of their data it stops. */
+static void begin_again(struct fixture *x, const uint8_t *data, size_t bytes)
+{
+    if (gguf_writer_resume(x->path, &x->w, &x->err) != SLUICE_OK) fail_msg("%s", x->err.message);
+    gguf_write_u32(x->w, "general.alignment", 4096);
+    gguf_write_tensor(x->w, "a", 24, 1, (const uint64_t[]){RESUMED_BYTES - 5});
+    gguf_write_tensor(x->w, "b", 24, 1, (const uint64_t[]){5});
+    for (size_t at = 0; at < bytes; at += 300000)
+        assert_int_equal(gguf_write_data(x->w, data + at, bytes - at < 300000 ? bytes - at : 300000, &x->err),
+                         SLUICE_OK);
+}
+
+/* Ends it, and compares with what an undisturbed writer makes; returns what was kept. */
+static uint64_t ends_as(struct fixture *x, const struct file *whole)
+{
+    struct file out = {0};
+    assert_int_equal(gguf_writer_sync(x->w, &x->err), SLUICE_OK);
+    assert_int_not_equal(access(x->path, F_OK), 0); /* it has no name yet, but is complete */
+    file_load(&out, x->part);
+    assert_int_equal(out.bytes, whole->bytes);
+    assert_memory_equal(out.data, whole->data, whole->bytes);
+    file_free(&out);
+    uint64_t kept = gguf_writer_kept_bytes(x->w);
+    assert_int_equal(gguf_writer_finish(x->w, &x->err), SLUICE_OK);
+    x->w = NULL;
+    file_load(&out, x->path);
+    assert_memory_equal(out.data, whole->data, whole->bytes);
+    file_free(&out);
+    assert_int_equal(unlink(x->path), 0);
+    return kept;
+}
+
+static void goes_on_with_what_was_left(void **state)
+{
+    struct fixture *x = *state;
+    struct file whole = {0}, part = {0};
+    uint8_t *data = malloc(RESUMED_BYTES);
+    assert_non_null(data);
+    for (size_t i = 0; i < RESUMED_BYTES; i++) data[i] = (uint8_t)(i * 7 + (i >> 11));
+    gguf_writer_abandon(x->w);
+    begin_again(x, data, RESUMED_BYTES); /* nothing was left */
+    assert_int_equal(gguf_writer_sync(x->w, &x->err), SLUICE_OK);
+    file_load(&whole, x->part);
+    assert_int_equal(gguf_writer_kept_bytes(x->w), 0);
+    assert_int_equal(gguf_writer_finish(x->w, &x->err), SLUICE_OK);
+    x->w = NULL;
+    assert_int_equal(unlink(x->path), 0);
+
+    begin_again(x, data, 2000000); /* left on purpose */
+    gguf_writer_leave(x->w);
+    x->w = NULL;
+    file_load(&part, x->part);
+    assert_true(part.bytes >= 2000000 && part.bytes < whole.bytes);
+    file_free(&part);
+    begin_again(x, data, RESUMED_BYTES);
+    uint64_t kept = ends_as(x, &whole);
+    assert_true(kept >= 1000000 && kept <= 2000000 + 4096);
+
+    file_save(&whole, x->part); /* complete, but for its name */
+    begin_again(x, data, RESUMED_BYTES);
+    assert_int_equal(ends_as(x, &whole), whole.bytes);
+
+    file_raw(&part, whole.data, whole.bytes); /* longer than it should be, and a bit is wrong */
+    file_zeros(&part, 5000);
+    part.data[2500000] ^= 1;
+    file_save(&part, x->part);
+    begin_again(x, data, RESUMED_BYTES);
+    kept = ends_as(x, &whole);
+    assert_true(kept >= 1000000 && kept <= 2500000);
+
+    memset(part.data, 'x', part.bytes); /* something else */
+    file_save(&part, x->part);
+    begin_again(x, data, RESUMED_BYTES);
+    assert_int_equal(ends_as(x, &whole), 0);
+    file_free(&part);
+    file_free(&whole);
+    free(data);
+}
+
 static void replaces_an_older_file_only_when_complete(void **state)
 {
     struct fixture *x = *state;
@@ -388,6 +469,7 @@ int main(void)
         TEST(refuses_bad_tensors),
         TEST(refuses_too_few_or_too_many_bytes),
         TEST(abandons_without_a_trace),
+        TEST(goes_on_with_what_was_left),
         TEST(replaces_an_older_file_only_when_complete),
         TEST(a_part_file_in_use_and_one_left_over),
         TEST(refuses_bad_paths),
