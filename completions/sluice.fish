@@ -26,7 +26,7 @@ complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat plan inspe
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan inspect tokenize logits perplexity bench checksum verify' -s m -l model -r -F -d 'the model, a GGUF file (of a split model: its first)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l memory -x -d 'memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine\'s limit, or auto'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l experts -x -d 'memory for the expert cache alone: a size, a percentage of all experts, or a number of experts'
-complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -s c -l ctx -x -d 'context length in tokens (default: chosen to fit the memory)'
+complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -s c -l ctx -x -d 'context length in tokens (default: chosen to fit the memory; of perplexity 512; of logits and bench what they need)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l kv-type -x -a 'f16 q8_0 f32' -d 'format of the KV cache'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench quantize' -s t -l threads -x -d 'threads that compute (default: all that the process may use)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench' -l chunk -x -d 'tokens of a prompt that are computed together (default: chosen)'

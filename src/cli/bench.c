@@ -155,6 +155,16 @@ static enum sluice_status check_text(const struct bench *b, size_t need, bool ow
     return SLUICE_ERR_USAGE;
 }
 
+static enum sluice_status check_room(size_t need, uint64_t ctx, const struct cli_options *o, struct sluice_error *err)
+{
+    char name[64];
+    if (need <= ctx) return SLUICE_OK;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "%zu tokens (longest -p and -n together) do not fit the context of %llu",
+              need, (unsigned long long)ctx);
+    base_hint(err, "use %s %zu, or smaller lengths", cli_origin(o, OPT_CTX, name), need);
+    return SLUICE_ERR_USAGE;
+}
+
 int command_bench(const struct cli_options *o)
 {
     struct sluice_error err = {0};
@@ -169,15 +179,15 @@ int command_bench(const struct cli_options *o)
         if (o->prefill[i] > longest) longest = o->prefill[i];
     size_t need = longest + b.n_decode;
 
-    enum sluice_status status = path ? input_read(path, &text, &bytes, &err) : SLUICE_OK;
-    if (!status) status = open_model(o, OPEN_FULL, (uint32_t)need, &b.report, &b.model, &err);
+    enum sluice_status status = cli_given(o, OPT_CTX) ? check_room(need, cli_integer(o, OPT_CTX), o, &err) : SLUICE_OK;
+    if (!status && path) status = input_read(path, &text, &bytes, &err);
+    if (!status)
+        status = open_model(o, OPEN_FULL, (uint32_t)need, path ? bytes : bench_text_bytes, &b.report, &b.model, &err);
     if (!status)
         status = open_encode(&b.model, path ? text : bench_text, path ? bytes : bench_text_bytes, &how, &b.ids,
                              &b.n_ids, &err);
     if (!status) status = check_text(&b, need, path != NULL, &err);
-    if (!status && need > b.model.info.ctx)
-        status = base_fail(&err, SLUICE_ERR_USAGE, "use a larger --ctx, or smaller lengths",
-                           "%zu tokens do not fit the context of %u", need, b.model.info.ctx);
+    if (!status) status = check_room(need, b.model.info.ctx, o, &err);
     b.samples = calloc((size_t)b.repetitions * 2, sizeof *b.samples);
     if (!status && !b.samples) status = base_fail(&err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     if (!status) status = sluice_session_open(b.model.engine, &b.session, &err);

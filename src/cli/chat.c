@@ -16,6 +16,7 @@ struct chat {
     struct generator generator;
     struct line_reader *lines;
     bool terminal;
+    int first_code; /* of the first turn or order that failed: the exit code, unless a person was there to see it */
     const char *system;
     struct sluice_message *messages; /* texts are malloc'ed; the system message is the first, if there is one */
     size_t n_messages, room;
@@ -29,6 +30,11 @@ static const char help_text[] = "  /help       this list\n"
                                 "  /save FILE  write the conversation to a file\n"
                                 "  /quit       leave (or /exit, or Ctrl-D)\n"
                                 "  a backslash at the end of a line continues the message; Ctrl-C stops an answer\n";
+
+static void chat_failed(struct chat *c, int code)
+{
+    if (!c->terminal && c->first_code == 0) c->first_code = code;
+}
 
 /* ---- the conversation ---- */
 
@@ -62,14 +68,7 @@ static enum sluice_status chat_reset(struct chat *c, struct sluice_error *err)
 
 static enum sluice_status chat_tokens(struct chat *c, int32_t **ids, size_t *n, struct sluice_error *err)
 {
-    struct sluice_encode_options how = {.bos = true, .special = true};
-    char *text;
-    size_t bytes;
-    enum sluice_status status = sluice_chat_render(c->model.engine, c->messages, c->n_messages, &text, &bytes, err);
-    if (status) return status;
-    status = open_encode(&c->model, text, bytes, &how, ids, n, err);
-    sluice_free(text);
-    return status;
+    return open_chat_encode(&c->model, c->messages, c->n_messages, ids, n, err);
 }
 
 static void end_answer(struct chat *c, enum generate_end end)
@@ -93,7 +92,10 @@ static enum sluice_status chat_turn(struct chat *c, const char *text, struct slu
     if (!status) status = chat_tokens(c, &ids, &n, err);
     if (status) {
         chat_cut(c, before);
-        return status;
+        if (status != SLUICE_CANCELLED || !c->terminal) return status;
+        interrupt_clear();
+        report_note(&c->report, "stopped");
+        return SLUICE_OK;
     }
     sluice_stats(c->model.engine, &c->at_turn);
     enum generate_end end = generate_text(&c->generator, ids, n, err);
@@ -107,6 +109,7 @@ static enum sluice_status chat_turn(struct chat *c, const char *text, struct slu
         if (err->status != SLUICE_CONTEXT_FULL) return err->status;
         report_error(err);
         fputs("  /reset begins anew\n", stderr);
+        chat_failed(c, base_exit_code(SLUICE_ERR_USAGE)); /* as in run: the prompt is too long */
         return SLUICE_OK;
     }
     return chat_add(c, "assistant", c->generator.text ? c->generator.text : "", err);
@@ -118,9 +121,10 @@ static void chat_save(struct chat *c, const char *path)
 {
     struct sluice_error err = {0};
     struct out_file file;
-    enum sluice_status status = out_file_open(&file, path, &err);
+    enum sluice_status status = out_check_model(path, "/save", c->model.info.path, &err);
+    if (!status) status = out_file_open(&file, path, &err);
     if (status) {
-        report_error(&err);
+        chat_failed(c, report_error(&err));
         return;
     }
     for (size_t i = 0; i < c->n_messages && !status; i++) {
@@ -132,7 +136,7 @@ static void chat_save(struct chat *c, const char *path)
     if (!status) status = out_file_keep(&file, &err);
     if (status) {
         out_file_drop(&file);
-        report_error(&err);
+        chat_failed(c, report_error(&err));
     } else {
         fprintf(stderr, "saved to %s\n", path);
     }
@@ -163,11 +167,14 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
         report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
         fprintf(stderr, "context  %zu of %u tokens\n", c->generator.n_tokens, c->model.info.ctx);
     } else if (is_order(line, "/save", &argument)) {
-        if (argument[0])
+        if (argument[0]) {
             chat_save(c, argument);
-        else
+        } else {
             fputs("sluice: /save needs a file name\n", stderr);
+            chat_failed(c, base_exit_code(SLUICE_ERR_USAGE));
+        }
     } else {
+        chat_failed(c, base_exit_code(SLUICE_ERR_USAGE));
         fprintf(stderr, "sluice: unknown command '%.80s'; /help lists them\n", line);
     }
     return SLUICE_OK;
@@ -188,6 +195,10 @@ static int chat_loop(struct chat *c)
             continue;
         }
         if (end == LINE_FAILED) return report_error(&err);
+        if (end == LINE_REFUSED) {
+            chat_failed(c, report_error(&err));
+            continue;
+        }
         if (end == LINE_END) break;
         if (line[strspn(line, " \t\n")] == '\0') continue;
         if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0) break;
@@ -199,7 +210,7 @@ static int chat_loop(struct chat *c)
         if (out_failed()) return 5;
     }
     if (c->terminal) fputc('\n', stderr);
-    return 0;
+    return c->first_code;
 }
 
 static int chat_session(struct chat *c, const struct cli_options *o)
@@ -218,7 +229,7 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     int code = chat_loop(c);
     struct sluice_stats now;
     sluice_stats(c->model.engine, &now);
-    if (!c->report.quiet && code == 0)
+    if (!c->report.quiet && code == c->first_code)
         report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
     generate_finish(&c->generator);
     return code;
@@ -233,7 +244,7 @@ int command_chat(const struct cli_options *o)
     report_init(&c->report, o);
     c->terminal = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
     /* The editor and its history come first: the ledger measures the process as it stands. */
-    if (line_open(c->terminal, &c->lines, &err) || open_model(o, OPEN_FULL, 0, &c->report, &c->model, &err))
+    if (line_open(c->terminal, &c->lines, &err) || open_model(o, OPEN_FULL, 0, 0, &c->report, &c->model, &err))
         code = report_error(&err);
     else
         code = chat_session(c, o);

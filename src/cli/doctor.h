@@ -11,7 +11,9 @@ extern const size_t doctor_block_bytes[DOCTOR_BLOCKS];
 extern const unsigned doctor_depth[DOCTOR_DEPTHS];
 
 struct doctor_disk {
-    char path[4096]; /* what was read */
+    char path[4096];              /* what was read; of a scratch file, its directory */
+    char opened[4096];            /* by which name it can be opened */
+    int scratch_fd, scratch_slot; /* a scratch file has no name where the system can do without; -1: none */
     char filesystem[32];
     bool scratch; /* a file written for the purpose */
     bool direct;  /* O_DIRECT works here */
@@ -23,6 +25,9 @@ struct doctor_disk {
 
 /* path: a file, or a directory (its largest file, or a scratch file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
 enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err);
+
+/* CPUs that the process may use. */
+unsigned doctor_processors(void);
 
 /* Whether io_uring can be had; why: the reason if not. */
 bool doctor_uring(char why[160]);

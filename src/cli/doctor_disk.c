@@ -57,34 +57,65 @@ static bool largest_file(const char *path, char *out, size_t out_bytes, uint64_t
     return *bytes >= FILE_BYTES_MIN;
 }
 
+/* Creates the scratch file. Its name goes at once if it can be opened again without (Linux); else a signal that ends
+ * the program takes it away. */
+static int create_scratch(const char *directory, struct doctor_disk *d)
+{
+    char name[sizeof d->path];
+    struct stat info;
+    if (snprintf(name, sizeof name, "%s/.sluice-doctor-XXXXXX", directory) >= (int)sizeof name) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    interrupt_hold(true);
+    int fd = mkstemp(name);
+    int error = errno;
+    if (fd >= 0) {
+        snprintf(d->opened, sizeof d->opened, "/proc/self/fd/%d", fd);
+        if (stat(d->opened, &info) == 0 && unlink(name) == 0) {
+            name[0] = '\0';
+        } else {
+            d->scratch_slot = interrupt_removes(name);
+            memcpy(d->opened, name, sizeof name);
+        }
+        snprintf(d->path, sizeof d->path, "%s", directory);
+    }
+    interrupt_hold(false);
+    errno = error;
+    d->scratch_fd = fd;
+    d->scratch = fd >= 0;
+    return fd;
+}
+
+static void remove_scratch(struct doctor_disk *d)
+{
+    if (!d->scratch) return;
+    if (d->scratch_slot >= 0) unlink(d->opened);
+    interrupt_keeps(d->scratch_slot);
+    close(d->scratch_fd);
+}
+
 static enum sluice_status write_scratch(const char *directory, struct doctor_disk *d, struct sluice_error *err)
 {
     char *block = malloc(MIB);
     uint64_t state = report_now_ns();
     int error = 0;
     if (!block) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
-    snprintf(d->path, sizeof d->path, "%s/.sluice-doctor-XXXXXX", directory);
-    int fd = mkstemp(d->path);
-    if (fd < 0) {
-        error = errno;
-    } else {
-        d->scratch = true;
-        for (uint64_t done = 0; done < SCRATCH_BYTES && !error && !interrupt_pending();) {
-            for (size_t i = 0; i + 8 <= MIB; i += 8) { /* not compressible: a file system may not cheat */
-                uint64_t r = random_next(&state);
-                memcpy(block + i, &r, 8);
-            }
-            ssize_t n = write(fd, block, MIB);
-            if (n < 0 && errno != EINTR) error = errno;
-            if (n > 0) done += (uint64_t)n;
+    int fd = create_scratch(directory, d);
+    if (fd < 0) error = errno;
+    for (uint64_t done = 0; fd >= 0 && done < SCRATCH_BYTES && !error && !interrupt_pending();) {
+        for (size_t i = 0; i + 8 <= MIB; i += 8) { /* not compressible: a file system may not cheat */
+            uint64_t r = random_next(&state);
+            memcpy(block + i, &r, 8);
         }
-        if (!error && fsync(fd) != 0) error = errno;
-        if (close(fd) != 0 && !error) error = errno;
+        ssize_t n = write(fd, block, MIB);
+        if (n < 0 && errno != EINTR) error = errno;
+        if (n > 0) done += (uint64_t)n;
     }
+    if (fd >= 0 && !error && fsync(fd) != 0) error = errno;
     free(block);
     d->file_bytes = SCRATCH_BYTES;
     if (!error && !interrupt_pending()) return SLUICE_OK;
-    if (d->scratch) unlink(d->path);
     if (!error) return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
     return base_fail(err, SLUICE_ERR_IO, "name a large file instead of the directory",
                      "%.300s: cannot write a scratch file of 64 MiB: %s", directory, strerror(error));
@@ -96,7 +127,7 @@ static enum sluice_status choose_file(const char *path, struct doctor_disk *d, s
     if (stat(path, &info) != 0)
         return base_fail(err, SLUICE_ERR_IO, "check the path", "%.300s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode)) {
-        if (largest_file(path, d->path, sizeof d->path, &d->file_bytes)) return SLUICE_OK;
+        if (largest_file(path, d->path, sizeof d->path, &d->file_bytes)) goto named;
         return write_scratch(path, d, err);
     }
     if (!S_ISREG(info.st_mode))
@@ -108,6 +139,8 @@ static enum sluice_status choose_file(const char *path, struct doctor_disk *d, s
     if (snprintf(d->path, sizeof d->path, "%s", path) >= (int)sizeof d->path)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.100s...: the path is too long", path);
     d->file_bytes = (uint64_t)info.st_size;
+named:
+    memcpy(d->opened, d->path, sizeof d->opened);
     return SLUICE_OK;
 }
 
@@ -200,7 +233,7 @@ static enum sluice_status figure(struct doctor_disk *d, unsigned block, unsigned
     config.threads = config.depth < 32 ? config.depth : 32;
     enum sluice_status status = io_open(&config, &r.io, err);
     if (status) return status;
-    status = io_file_add(r.io, d->path, &r.file, err);
+    status = io_file_add(r.io, d->opened, &r.file, err);
     if (status) goto close;
     r.blocks = d->file_bytes / r.block_bytes;
     /* 2 MiB suit every alignment of direct reads. */
@@ -210,7 +243,7 @@ static enum sluice_status figure(struct doctor_disk *d, unsigned block, unsigned
         goto close;
     }
     memset(r.memory, 0, (size_t)r.depth * r.block_bytes); /* page faults are not the disk's */
-    if (!io_file_direct(r.io, r.file)) forget_cached(d->path);
+    if (!io_file_direct(r.io, r.file)) forget_cached(d->opened);
     uint64_t count = figure_mib[block][depth] * MIB / r.block_bytes * (full ? FULL_FACTOR : 1);
     status = read_blocks(&r, 0, count, full ? FULL_NS : 0, &d->bytes_per_s[block][depth], &d->read_bytes, err);
     struct io_stats stats;
@@ -228,17 +261,24 @@ close:
 enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err)
 {
     memset(out, 0, sizeof *out);
+    out->scratch_fd = out->scratch_slot = -1;
     enum sluice_status status = choose_file(path, out, err);
-    if (status) return status;
-    int fd = open(out->path, O_RDONLY | O_CLOEXEC);
+    int fd = status ? -1 : open(out->opened, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         os_filesystem_name(fd, out->filesystem, sizeof out->filesystem);
         close(fd);
     }
     for (unsigned b = 0; b < DOCTOR_BLOCKS && !status; b++)
         for (unsigned d = 0; d < DOCTOR_DEPTHS && !status; d++) status = figure(out, b, d, full, err);
-    if (out->scratch) unlink(out->path);
+    remove_scratch(out);
     return status;
+}
+
+unsigned doctor_processors(void)
+{
+    struct os_cpu cpu;
+    os_cpu(&cpu);
+    return cpu.n_threads;
 }
 
 bool doctor_uring(char why[160])

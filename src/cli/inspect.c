@@ -154,6 +154,20 @@ static const char *verdict_word(const struct verdict *v)
 
 /* ---- metadata ---- */
 
+/* Names of files, keys and tensors come from outside: a terminal must not obey them. */
+static void print_clean(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)text[i], next = i + 1 < bytes ? (unsigned char)text[i + 1] : 0;
+        if (c < 0x20 || c == 0x7f)
+            out_printf("\\x%02x", c);
+        else if (c == 0xc2 && next >= 0x80 && next < 0xa0) /* a control character beyond ASCII */
+            out_printf("\\x%02x\\x%02x", c, (unsigned char)text[++i]);
+        else
+            out_write(&text[i], 1);
+    }
+}
+
 /* Printable text of at most TEXT_BYTES_SHOWN bytes. */
 static void print_string(struct gguf_str s)
 {
@@ -166,10 +180,10 @@ static void print_string(struct gguf_str s)
             out_printf("\\n");
         else if (c == '"' || c == '\\')
             out_printf("\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            out_printf("\\x%02x", c);
+        else if (c == 0xc2 && i + 1 < n)
+            print_clean(&s.at[i++], 2);
         else
-            out_write(&s.at[i], 1);
+            print_clean(&s.at[i], 1);
     }
     out_printf("\"");
     if (n < s.bytes) out_printf("... (%zu bytes)", s.bytes);
@@ -201,7 +215,9 @@ static void print_metadata(const struct gguf *g)
     out_printf("\nmetadata (%zu keys)\n", gguf_n_values(g));
     for (size_t k = 0; k < gguf_n_values(g); k++) {
         const struct gguf_value *v = gguf_value(g, k);
-        out_printf("  %-46.*s ", (int)v->key.bytes, v->key.at);
+        out_printf("  ");
+        print_clean(v->key.at, v->key.bytes);
+        out_printf("%*s ", v->key.bytes < 46 ? (int)(46 - v->key.bytes) : 0, "");
         if (v->type != GGUF_ARRAY) {
             print_item(v, 0);
         } else {
@@ -227,8 +243,11 @@ static void print_tensors(const struct gguf *g)
         int n = 0;
         for (uint32_t d = 0; d < t->n_dims && d < GGUF_DIMS_MAX; d++)
             n += snprintf(dims + n, sizeof dims - (size_t)n, "%s%" PRIu64, d ? " x " : "", t->dims[d]);
-        out_printf("  %-36s %-8s %-24s %12" PRIu64 " bytes at %" PRIu64, t->name, type_text(t->type, type), dims,
-                   t->bytes, t->offset);
+        size_t name_bytes = strlen(t->name);
+        out_printf("  ");
+        print_clean(t->name, name_bytes);
+        out_printf("%*s %-8s %-24s %12" PRIu64 " bytes at %" PRIu64, name_bytes < 36 ? (int)(36 - name_bytes) : 0, "",
+                   type_text(t->type, type), dims, t->bytes, t->offset);
         if (gguf_n_shards(g) > 1) out_printf(" of file %" PRIu32, t->shard + 1);
         out_printf("\n");
     }
@@ -274,7 +293,8 @@ static void print_summary(const struct gguf *g, const struct summary *s, const s
     gguf_get_str(g, "general.architecture", false, &architecture, NULL);
     gguf_get_str(g, "general.name", false, &name, NULL);
     for (size_t i = 0; i < gguf_n_shards(g); i++) file_bytes += gguf_shard(g, i)->bytes;
-    out_printf("file          %s", gguf_shard(g, 0)->path);
+    out_printf("file          ");
+    print_clean(gguf_shard(g, 0)->path, strlen(gguf_shard(g, 0)->path));
     if (gguf_n_shards(g) > 1) out_printf(" and %zu more", gguf_n_shards(g) - 1);
     out_printf("\nsize          %s, GGUF version %" PRIu32 "\n", report_bytes((double)file_bytes, a), gguf_version(g));
     out_printf("name          ");

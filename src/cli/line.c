@@ -6,6 +6,7 @@
 #include <histedit.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct line_reader {
     History *history;
     char history_path[PATH_MAX];
     bool continued; /* the prompt shows that a line continues the one before */
+    bool begins;    /* no character of this line has been read */
     bool changed;   /* the terminal is not as it was */
     struct termios before;
     char *plain; /* getline's buffer */
@@ -92,6 +94,11 @@ static int read_character(EditLine *edit, wchar_t *out)
 {
     char bytes[MB_LEN_MAX];
     size_t n = 0;
+    struct line_reader *l = NULL;
+    el_get(edit, EL_CLIENTDATA, &l);
+    struct pollfd waiting = {STDIN_FILENO, POLLIN, 0};
+    bool typed_before = l && l->begins && poll(&waiting, 1, 0) == 1;
+    if (l) l->begins = false;
     for (;;) {
         if (interrupt_pending()) {
             errno = EINTR;
@@ -103,6 +110,8 @@ static int read_character(EditLine *edit, wchar_t *out)
             if (errno == EINTR && !interrupt_pending()) continue; /* another signal, as SIGWINCH */
             return -1;
         }
+        /* libedit passes through line mode on its way to the prompt: the kernel marks a Ctrl-D of that moment so. */
+        if (typed_before && n == 0 && bytes[0] == '\0') bytes[0] = 'D' & 0x1f;
         n++;
         mbstate_t state;
         memset(&state, 0, sizeof state);
@@ -179,6 +188,7 @@ static enum line_end read_line(struct line_reader *l, const char **text, size_t 
     errno = 0;
     if (l->edit) {
         int n = 0;
+        l->begins = true;
         *text = el_gets(l->edit, &n);
         if (*text && n > 0) {
             *bytes = (size_t)n;
@@ -223,7 +233,7 @@ enum line_end line_read(struct line_reader *l, const char **text, struct sluice_
 {
     HistEvent event;
     enum line_end end;
-    bool more = true;
+    bool more = true, nul = false;
     l->message_bytes = 0;
     l->continued = false;
     while (more) {
@@ -235,6 +245,7 @@ enum line_end line_read(struct line_reader *l, const char **text, struct sluice_
         if (l->history && bytes > 1) history(l->history, &event, H_ENTER, line);
         while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r')) bytes--;
         more = bytes > 0 && line[bytes - 1] == '\\';
+        nul = nul || memchr(line, '\0', bytes);
         if (!append(l, line, more ? bytes - 1 : bytes) || (more && !append(l, "\n", 1))) {
             base_fail(err, SLUICE_ERR_MEMORY, NULL, "the message is too long (over %u bytes)", MESSAGE_BYTES_MAX);
             return LINE_FAILED;
@@ -242,6 +253,10 @@ enum line_end line_read(struct line_reader *l, const char **text, struct sluice_
         l->continued = more;
     }
     l->continued = false;
+    if (nul) {
+        base_fail(err, SLUICE_ERR_USAGE, "is it a text?", "the message holds a NUL byte and is left out");
+        return LINE_REFUSED;
+    }
     *text = l->message;
     return LINE_READ;
 }

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum line_end { LINE_READ, LINE_INTERRUPTED, LINE_END, LINE_FAILED };
+enum line_end { LINE_READ, LINE_INTERRUPTED, LINE_END, LINE_REFUSED, LINE_FAILED };
 
 struct line_reader; /* opaque */
 
@@ -15,7 +15,7 @@ struct line_reader; /* opaque */
 enum sluice_status line_open(bool terminal, struct line_reader **out, struct sluice_error *err);
 void line_close(struct line_reader *l);
 /* One message: lines joined by newlines where a line ends in a backslash. *text belongs to the reader and lives until
- * the next call. */
+ * the next call. LINE_REFUSED: the message cannot be used (err says why), the next one can be read. */
 enum line_end line_read(struct line_reader *l, const char **text, struct sluice_error *err);
 
 #endif

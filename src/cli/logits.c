@@ -39,12 +39,17 @@ static enum sluice_status check_ids(const int32_t *ids, size_t n, const struct o
             return base_fail(err, SLUICE_ERR_USAGE, "the ids belong to another model's vocabulary?",
                              "%.300s: id %d (number %zu) is not in the model's vocabulary of %u", what, ids[i], i + 1,
                              m->info.n_vocab);
-    if (n > m->info.ctx) {
-        base_fail(err, SLUICE_ERR_USAGE, NULL, "%.300s: %zu ids do not fit the context of %u", what, n, m->info.ctx);
-        base_hint(err, "use --ctx %zu", n);
-        return SLUICE_ERR_USAGE;
-    }
     return SLUICE_OK;
+}
+
+static enum sluice_status check_room(size_t n, uint32_t ctx, const struct cli_options *o, const char *what,
+                                     struct sluice_error *err)
+{
+    char name[64];
+    if (n <= ctx) return SLUICE_OK;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "%.300s: %zu ids do not fit the context of %u", what, n, ctx);
+    base_hint(err, "use %s %zu", cli_origin(o, OPT_CTX, name), n);
+    return SLUICE_ERR_USAGE;
 }
 
 static enum sluice_status evaluate(struct open_model *m, struct report *r, const char *path, const int32_t *ids,
@@ -78,20 +83,25 @@ int command_logits(const struct cli_options *o)
     struct sluice_error err = {0};
     struct report r;
     struct open_model m = {0};
-    const char *what = cli_text(o, OPT_TOKENS);
+    const char *what = cli_text(o, OPT_TOKENS), *out = cli_text(o, OPT_OUT);
     char *text = NULL;
     int32_t *ids = NULL;
     size_t bytes = 0, n = 0;
 
     report_init(&r, o);
-    enum sluice_status status = input_read(what, &text, &bytes, &err);
+    enum sluice_status status = out_check(out, "--out", &err);
+    if (!status) status = out_check_input(out, "--out", what, &err);
+    if (!status) status = out_check_model(out, "--out", cli_text(o, OPT_MODEL), &err);
+    if (!status) status = input_read(what, &text, &bytes, &err);
     if (!status) status = input_ids(text, bytes, what, &ids, &n, &err);
-    if (!status) status = open_model(o, OPEN_FULL, (uint32_t)n, &r, &m, &err);
+    if (!status && cli_given(o, OPT_CTX)) status = check_room(n, (uint32_t)cli_integer(o, OPT_CTX), o, what, &err);
+    if (!status) status = open_model(o, OPEN_FULL, (uint32_t)n, 0, &r, &m, &err);
     if (!status) status = check_ids(ids, n, &m, what, &err);
+    if (!status) status = check_room(n, m.info.ctx, o, what, &err);
     struct sluice_stats before, after;
     if (!status) {
         sluice_stats(m.engine, &before);
-        status = evaluate(&m, &r, cli_text(o, OPT_OUT), ids, n, &err);
+        status = evaluate(&m, &r, out, ids, n, &err);
     }
     if (!status && !r.quiet) {
         sluice_stats(m.engine, &after);

@@ -65,7 +65,14 @@ int main(int argc, char **argv)
         help_overview(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    if ((help || strcmp(argv[1], "--version") == 0) && argc > 2) {
+        base_fail(&err, SLUICE_ERR_USAGE,
+                  help ? "'sluice help COMMAND' explains a command" : "'sluice version --json' prints JSON",
+                  "%s stands alone, and '%.100s' follows", argv[1], argv[2]);
+        return report_error(&err);
+    }
+    if (help) {
         help_overview(stdout);
         return out_finish(0);
     }

@@ -1,17 +1,37 @@
 #include "cli/open.h"
 
+#include "cli/doctor.h"
 #include "cli/interrupt.h"
+#include "cli/out.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Tokenizing is one call that nothing stops. Texts up to this size take no time that one would notice. */
+#define ENCODE_BYTES_PROMPT (16 << 10)
 
 static const char *text_if_taken(const struct cli_options *o, enum cli_option id)
 {
     return cli_takes(o->command, id) ? cli_text(o, id) : NULL;
 }
 
-enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, struct report *r,
-                              struct open_model *out, struct sluice_error *err)
+/* The engine writes beside the trace's place and renames: it must not take the model's place, nor a device's. */
+static enum sluice_status check_trace(const struct sluice_options *options, struct sluice_error *err)
+{
+    const char *path = options->trace_path;
+    char *target = NULL;
+    bool regular = true;
+    enum sluice_status status = out_check(path, "--trace", err);
+    if (!status) status = out_check_model(path, "--trace", options->model_path, err);
+    if (!status) status = out_resolve(path, &target, &regular, err);
+    if (!status && !regular)
+        status = base_fail(err, SLUICE_ERR_USAGE, "name a file", "--trace: %.300s is not a regular file", path);
+    free(target);
+    return status;
+}
+
+enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
+                              struct report *r, struct open_model *out, struct sluice_error *err)
 {
     struct sluice_options options;
     memset(out, 0, sizeof *out);
@@ -33,11 +53,17 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
         options.ctx = cli_given(o, OPT_CTX) ? (uint32_t)cli_integer(o, OPT_CTX) : ctx;
         options.verify = cli_takes(o->command, OPT_VERIFY) && cli_flag(o, OPT_VERIFY);
         options.threads = (uint32_t)cli_integer(o, OPT_THREADS);
+        options.text_bytes = text_bytes;
         options.chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
     }
-    enum sluice_status status = sluice_engine_open(&options, &out->engine, err);
+    unsigned processors = doctor_processors();
+    if (options.threads > processors)
+        report_warn(r, "%u threads on %u processors: slower", options.threads, processors);
+    enum sluice_status status = options.trace_path ? check_trace(&options, err) : SLUICE_OK;
+    if (!status) status = sluice_engine_open(&options, &out->engine, err);
     report_clear(r);
     if (status) {
+        cli_name_sources(o, err);
         out->engine = NULL;
         return status;
     }
@@ -61,13 +87,30 @@ enum sluice_status open_encode(const struct open_model *m, const char *text, siz
 {
     int32_t *room = malloc((bytes + 8) * sizeof *room);
     if (!room) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory for %zu bytes of text", bytes);
-    enum sluice_status status = sluice_encode(m->engine, text, bytes, how, room, bytes + 8, n, err);
+    interrupt_ends(bytes > ENCODE_BYTES_PROMPT);
+    enum sluice_status status = SLUICE_OK;
+    if (!interrupt_pending()) status = sluice_encode(m->engine, text, bytes, how, room, bytes + 8, n, err);
+    interrupt_ends(false);
+    if (!status && interrupt_pending()) status = base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
     if (status) {
         free(room);
         return status;
     }
     *ids = room;
     return SLUICE_OK;
+}
+
+enum sluice_status open_chat_encode(const struct open_model *m, const struct sluice_message *messages, size_t n,
+                                    int32_t **ids, size_t *n_ids, struct sluice_error *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) bytes += strlen(messages[i].text);
+    interrupt_ends(bytes > ENCODE_BYTES_PROMPT);
+    enum sluice_status status = sluice_chat_encode(m->engine, messages, n, ids, n_ids, err);
+    interrupt_ends(false);
+    if (status || !interrupt_pending()) return status;
+    sluice_free(*ids);
+    return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
 }
 
 enum sluice_status open_eval(const struct open_model *m, sluice_session *s, const int32_t *ids, size_t n, float *logits,

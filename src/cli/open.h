@@ -12,15 +12,20 @@ struct open_model {
 
 enum open_how { OPEN_FULL, OPEN_PLAN, OPEN_VOCAB };
 
-/* ctx: the context if the user gives none (0: the engine chooses). Prints the ledger for OPEN_FULL unless quiet. */
-enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, struct report *r,
-                              struct open_model *out, struct sluice_error *err);
+/* ctx: the context if the user gives none (0: the engine chooses). text_bytes: the longest text for
+ * open_encode that is known beforehand, or 0. Prints the ledger for OPEN_FULL unless quiet. */
+enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
+                              struct report *r, struct open_model *out, struct sluice_error *err);
 void open_close(struct open_model *m);
 
-/* Text to ids; *ids is malloc'ed. */
+/* Text to ids; *ids is malloc'ed. A Ctrl-C during a long text ends the program, during another it gives
+ * SLUICE_CANCELLED. */
 enum sluice_status open_encode(const struct open_model *m, const char *text, size_t bytes,
                                const struct sluice_encode_options *how, int32_t **ids, size_t *n,
                                struct sluice_error *err);
+/* The same for a conversation; *ids is freed with sluice_free. */
+enum sluice_status open_chat_encode(const struct open_model *m, const struct sluice_message *messages, size_t n,
+                                    int32_t **ids, size_t *n_ids, struct sluice_error *err);
 /* sluice_eval that Ctrl-C can stop. */
 enum sluice_status open_eval(const struct open_model *m, sluice_session *s, const int32_t *ids, size_t n, float *logits,
                              sluice_logits_fn *each, void *user, struct sluice_error *err);

@@ -2,6 +2,8 @@
  * environment and the defaults; rules that tie options together come last. */
 #include "cli/options.h"
 
+#include "cli/stop.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -334,6 +336,10 @@ static enum sluice_status take_words(int argc, char *const *argv, struct cli_opt
             else
                 base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
             return SLUICE_ERR_USAGE;
+        } else if (argv[i][0] == '\0' && strcmp(command->words_complete, "files") == 0) {
+            base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s': the path is empty", command->name);
+            base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
+            return SLUICE_ERR_USAGE;
         } else {
             o->words[o->n_words++] = argv[i];
         }
@@ -384,6 +390,22 @@ static enum sluice_status need(const struct cli_options *o, enum cli_option id, 
     return SLUICE_ERR_USAGE;
 }
 
+/* Settings that could change nothing. */
+static enum sluice_status check_sampling(const struct cli_options *o, struct sluice_error *err)
+{
+    static const enum cli_option unused[] = {OPT_SEED, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P};
+    bool greedy = by_flag(o, OPT_TEMP) && cli_number(o, OPT_TEMP) == 0;
+    for (size_t i = 0; greedy && i < sizeof unused / sizeof unused[0]; i++)
+        if (by_flag(o, unused[i]))
+            return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out",
+                             "--temp 0 and --%s cannot both be given: the most probable token is taken in any case",
+                             cli_option_rows[unused[i]].name);
+    if (by_flag(o, OPT_REPEAT_LAST) && !cli_given(o, OPT_REPEAT_PENALTY))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --repeat-penalty 1.1 or the like",
+                         "--repeat-last has no effect without --repeat-penalty");
+    return SLUICE_OK;
+}
+
 static enum sluice_status check_rules(struct cli_options *o, struct sluice_error *err)
 {
     static const enum cli_option excluded[][2] = {
@@ -397,8 +419,14 @@ static enum sluice_status check_rules(struct cli_options *o, struct sluice_error
     if (o->command == CLI_RUN && by_flag(o, OPT_SYSTEM) && !cli_flag(o, OPT_CHAT))
         return base_fail(err, SLUICE_ERR_USAGE, "add --chat, or put the text into the prompt",
                          "--system has no effect in 'run' without --chat");
-    for (unsigned i = 0; i < o->value[OPT_STOP].n_repeats; i++)
-        if (o->stops[i][0] == '\0') return base_fail(err, SLUICE_ERR_USAGE, NULL, "--stop: the text is empty");
+    for (unsigned i = 0; i < o->value[OPT_STOP].n_repeats; i++) {
+        size_t bytes = strlen(o->stops[i]);
+        if (bytes == 0) return base_fail(err, SLUICE_ERR_USAGE, NULL, "--stop: the text is empty");
+        if (bytes > STOP_BYTES_MAX)
+            return base_fail(err, SLUICE_ERR_USAGE, "a part of it will do",
+                             "--stop: the text has %zu bytes, at most %d are allowed", bytes, STOP_BYTES_MAX);
+    }
+    if ((status = check_sampling(o, err))) return status;
     if (o->command == CLI_PLAN || o->command == CLI_INSPECT) {
         if (o->n_words && by_flag(o, OPT_MODEL))
             return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "the model is given twice");
@@ -455,6 +483,28 @@ enum sluice_status cli_parse(int argc, char *const *argv, char *(*get_env)(const
 }
 
 /* ---- reading the result ---- */
+
+const char *cli_origin(const struct cli_options *o, enum cli_option id, char out[64])
+{
+    const struct cli_option_row *row = &cli_option_rows[id];
+    if (o->value[id].source == CLI_FROM_ENVIRONMENT) return cli_env_name(row, out);
+    snprintf(out, 64, "--%s", row->name);
+    return out;
+}
+
+void cli_name_sources(const struct cli_options *o, struct sluice_error *err)
+{
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        char flag[64], name[64], text[SLUICE_MESSAGE_BYTES_MAX];
+        if (o->value[i].source != CLI_FROM_ENVIRONMENT) continue;
+        int n = snprintf(flag, sizeof flag, "--%s", cli_option_rows[i].name);
+        const char *at = strstr(err->message, flag);
+        if (n <= 0 || !at || isalnum((unsigned char)at[n]) || at[n] == '-') continue;
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - err->message), err->message,
+                 cli_env_name(&cli_option_rows[i], name), at + n);
+        memcpy(err->message, text, sizeof text);
+    }
+}
 
 bool cli_given(const struct cli_options *o, enum cli_option id) { return o->value[id].source >= CLI_FROM_ENVIRONMENT; }
 

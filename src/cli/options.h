@@ -163,6 +163,11 @@ uint64_t cli_integer(const struct cli_options *o, enum cli_option id); /* 0 if t
 double cli_number(const struct cli_options *o, enum cli_option id);
 bool cli_flag(const struct cli_options *o, enum cli_option id);
 
+/* "--ctx", or "SLUICE_CTX" if the value came from there; returns out. */
+const char *cli_origin(const struct cli_options *o, enum cli_option id, char out[64]);
+/* The engine's errors speak of options: where the value came from the environment, the message names the variable. */
+void cli_name_sources(const struct cli_options *o, struct sluice_error *err);
+
 bool cli_takes(enum cli_command command, enum cli_option id);
 bool cli_find_command(const char *name, enum cli_command *out);
 /* "SLUICE_KV_TYPE" of "kv-type"; returns out. */

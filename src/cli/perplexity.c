@@ -85,8 +85,6 @@ static enum sluice_status measure(const struct cli_options *o, struct open_model
     if (!status && n < WINDOW_MIN)
         status =
             base_fail(err, SLUICE_ERR_USAGE, NULL, "the text has %zu tokens, at least %d are needed", n, WINDOW_MIN);
-    if (!status && window < WINDOW_MIN)
-        status = base_fail(err, SLUICE_ERR_USAGE, NULL, "--ctx: a window has at least %d tokens", WINDOW_MIN);
     sluice_stats(m->engine, &before);
     if (!status) status = score_windows(m, r, ids, n, window, bos, json, &s, err);
     free(ids);
@@ -112,8 +110,13 @@ int command_perplexity(const struct cli_options *o)
     char *text = NULL;
     size_t bytes = 0;
     report_init(&r, o);
-    enum sluice_status status = input_read(cli_text(o, OPT_FILE), &text, &bytes, &err);
-    if (!status) status = open_model(o, OPEN_FULL, WINDOW_DEFAULT, &r, &m, &err);
+    enum sluice_status status = SLUICE_OK;
+    char name[64];
+    if (cli_given(o, OPT_CTX) && cli_integer(o, OPT_CTX) < WINDOW_MIN)
+        status = base_fail(&err, SLUICE_ERR_USAGE, NULL, "%s: a window has at least %d tokens",
+                           cli_origin(o, OPT_CTX, name), WINDOW_MIN);
+    if (!status) status = input_read(cli_text(o, OPT_FILE), &text, &bytes, &err);
+    if (!status) status = open_model(o, OPEN_FULL, WINDOW_DEFAULT, bytes, &r, &m, &err);
     if (!status) status = measure(o, &m, &r, text, bytes, &err);
     free(text);
     open_close(&m);

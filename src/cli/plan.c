@@ -47,7 +47,7 @@ int command_plan(const struct cli_options *o)
     struct open_model m;
     report_init(&r, o);
     int code = 0;
-    if (open_model(o, OPEN_PLAN, 0, &r, &m, &err))
+    if (open_model(o, OPEN_PLAN, 0, 0, &r, &m, &err))
         code = report_error(&err);
     else if (cli_flag(o, OPT_JSON))
         out_json(plan_json(&m));

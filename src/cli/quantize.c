@@ -3,6 +3,7 @@
  * many. The file appears under its name when it is complete. */
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/out.h"
 #include "cli/report.h"
 #include "gguf/write.h"
 #include "quant/quant.h"
@@ -20,6 +21,8 @@
 
 struct rule {
     regex_t regex;
+    const char *text; /* as given */
+    bool matched;
     const struct quant_type *type;
 };
 
@@ -30,6 +33,7 @@ struct job_tensor {
 
 struct job {
     const struct os_calls *os;
+    const char *path; /* of the model */
     struct gguf *in;
     struct gguf_writer *out;
     struct report report;
@@ -71,24 +75,25 @@ static enum sluice_status choose_target(struct job *j, struct job_tensor *t, str
     bool forced = false;
     t->source = t->target = quant_type(from->type);
     const struct quant_type *target = j->type;
-    for (unsigned i = 0; i < j->n_rules && !forced; i++)
-        if (regexec(&j->rules[i].regex, from->name, 0, NULL, 0) == 0) {
-            target = j->rules[i].type;
-            forced = true;
-        }
+    for (unsigned i = 0; i < j->n_rules; i++) {
+        if (regexec(&j->rules[i].regex, from->name, 0, NULL, 0) != 0) continue;
+        if (!forced) target = j->rules[i].type;
+        forced = j->rules[i].matched = true;
+    }
     if (stays(from)) {
         if (forced)
             report_note(&j->report, "%s stays as it is: it is a vector, a norm, a bias or a router", from->name);
         return SLUICE_OK;
     }
     if (!t->source)
-        return base_fail(err, SLUICE_ERR_MODEL, NULL, "tensor '%s' has type %s, which Sluice cannot decode", from->name,
+        return base_fail(err, SLUICE_ERR_MODEL, "begin with the F16, BF16 or F32 file",
+                         "%.300s: tensor '%s' has type %s, which Sluice cannot decode", j->path, from->name,
                          quant_type_name(from->type) ? quant_type_name(from->type) : "unknown");
     if (target == t->source) return SLUICE_OK;
     if (!is_float(t->source) && !j->requantize)
         return base_fail(err, SLUICE_ERR_USAGE,
                          "begin with the F16, BF16 or F32 file, or add --requantize and lose quality twice",
-                         "tensor '%s' is quantised already (%s)", from->name, t->source->name);
+                         "%.300s: tensor '%s' is quantised already (%s)", j->path, from->name, t->source->name);
     if (from->dims[0] % target->block_len != 0) {
         const struct quant_type *q8 = quant_type(QUANT_Q8_0);
         const struct quant_type *other = from->dims[0] % q8->block_len == 0 ? q8 : quant_type(QUANT_F16);
@@ -112,7 +117,13 @@ static enum sluice_status choose_all(struct job *j, const char *path, struct slu
         if (j->tensors[i].source != j->tensors[i].target) changed++;
         j->total_bytes += j->tensors[i].from->bytes;
     }
-    if (changed == 0) return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.300s: no tensor would change", path);
+    for (unsigned i = 0; i < j->n_rules; i++)
+        if (!j->rules[i].matched)
+            return base_fail(err, SLUICE_ERR_USAGE, "'sluice inspect' lists the names of the tensors",
+                             "--tensor-type '%.100s' matches no tensor of %.300s", j->rules[i].text, path);
+    if (changed == 0)
+        return base_fail(err, SLUICE_ERR_USAGE, "choose another --type; 'sluice inspect' shows the types that it has",
+                         "%.300s: no tensor would change", path);
     return SLUICE_OK;
 }
 
@@ -250,17 +261,29 @@ static void show_progress(struct job *j, const char *name)
     j->report.progress_shown = true;
 }
 
+static void say_tensor(struct job *j, const struct job_tensor *t)
+{
+    const char *source = quant_type_name(t->from->type);
+    char line[256];
+    snprintf(line, sizeof line, "%.150s: %s, %s", t->from->name, source ? source : "unknown type",
+             t->source == t->target ? "copied" : t->target->name);
+    base_printable(line);
+    report_log(&j->report, SLUICE_LOG_DEBUG, line);
+}
+
 static enum sluice_status write_tensor(struct job *j, const struct job_tensor *t, struct sluice_error *err)
 {
     const struct gguf_tensor *from = t->from;
     bool convert = t->source != t->target;
+    say_tensor(j, t);
     uint64_t row_len = from->dims[0], n_rows = from->dims[1] * from->dims[2] * from->dims[3];
     /* Copied tensors go byte by byte: their type may be unknown. */
     uint64_t row_bytes = convert ? quant_row_bytes(t->source, (size_t)row_len) : 1, n = convert ? n_rows : from->bytes;
     uint64_t rows_max = convert ? PIECE_ELEMENTS / row_len : PIECE_ELEMENTS;
     if (convert && rows_max == 0)
-        return base_fail(err, SLUICE_ERR_MODEL, NULL, "tensor '%s': rows of %" PRIu64 " elements are too long",
-                         from->name, row_len);
+        return base_fail(err, SLUICE_ERR_MODEL, "is the file damaged? A row has a few thousand",
+                         "%.300s: tensor '%s': rows of %" PRIu64 " elements are too long", j->path, from->name,
+                         row_len);
     for (uint64_t at = 0; at < n;) {
         size_t rows = (size_t)(n - at < rows_max ? n - at : rows_max), bytes = rows * (size_t)row_bytes;
         if (interrupt_pending()) return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
@@ -272,7 +295,7 @@ static enum sluice_status write_tensor(struct job *j, const struct job_tensor *t
             out_bytes = rows * quant_row_bytes(t->target, (size_t)row_len);
             if (!convert_piece(j, t, rows, (size_t)row_len))
                 return base_fail(err, SLUICE_ERR_MODEL, "the file is damaged, or was written by a failed training",
-                                 "tensor '%s' holds values that are not finite", from->name);
+                                 "%.300s: tensor '%s' holds values that are not finite", j->path, from->name);
         }
         status = gguf_write_data(j->out, convert ? j->encoded : j->raw, out_bytes, err);
         if (status) return status;
@@ -308,6 +331,7 @@ static enum sluice_status parse_rules(struct job *j, const struct cli_options *o
             return base_fail(err, SLUICE_ERR_USAGE, NULL, "--tensor-type: '%.100s': %s", expression, reason);
         }
         j->rules[i].type = type;
+        j->rules[i].text = text;
         j->n_rules = i + 1;
     }
     return SLUICE_OK;
@@ -335,10 +359,23 @@ static enum sluice_status make_buffers(struct job *j, struct sluice_error *err)
     return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory for buffers of 48 MiB");
 }
 
-static enum sluice_status write_all(struct job *j, const char *path, struct sluice_error *err)
+/* The part file is the writer's affair, but for a signal that ends the program. */
+static enum sluice_status open_out(struct job *j, const char *path, int *slot, struct sluice_error *err)
 {
+    char *part;
+    *slot = -1;
+    if (asprintf(&part, "%s.part", path) < 0) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
+    interrupt_hold(true);
     enum sluice_status status = gguf_writer_open(path, &j->out, err);
-    if (status) return status;
+    if (!status) *slot = interrupt_removes(part);
+    interrupt_hold(false);
+    free(part);
+    return status;
+}
+
+static enum sluice_status write_model(struct job *j, const char *path, struct sluice_error *err)
+{
+    enum sluice_status status = SLUICE_OK;
     if (write_metadata(j) || write_directory(j))
         status = base_fail(err, SLUICE_ERR_MEMORY, NULL, "%.300s: the header cannot be written", path);
     for (size_t i = 0; i < gguf_n_tensors(j->in) && !status; i++) status = write_tensor(j, &j->tensors[i], err);
@@ -348,6 +385,22 @@ static enum sluice_status write_all(struct job *j, const char *path, struct slui
         return status;
     }
     return gguf_writer_finish(j->out, err);
+}
+
+/* A link stays one: what it leads to is written. */
+static enum sluice_status write_all(struct job *j, const char *path, struct sluice_error *err)
+{
+    char *target = NULL;
+    bool regular;
+    int slot = -1;
+    enum sluice_status status = out_resolve(path, &target, &regular, err);
+    if (!status && !regular)
+        status = base_fail(err, SLUICE_ERR_USAGE, "name a file", "%.300s: is not a regular file", path);
+    if (!status) status = open_out(j, target, &slot, err);
+    if (!status) status = write_model(j, target, err);
+    interrupt_keeps(slot);
+    free(target);
+    return status;
 }
 
 static void job_close(struct job *j)
@@ -377,6 +430,10 @@ int command_quantize(const struct cli_options *o)
         base_fail(&err, SLUICE_ERR_USAGE, NULL, "Sluice does not write '%s'", cli_text(o, OPT_TYPE));
         return report_error(&err);
     }
+    if (cli_given(o, OPT_THREADS) && cli_integer(o, OPT_THREADS) > cpu.n_threads)
+        report_warn(&j.report, "%u threads on %u processors: slower", (unsigned)cli_integer(o, OPT_THREADS),
+                    cpu.n_threads);
+    j.path = o->words[0];
     j.begin_ns = report_now_ns();
     enum sluice_status status = gguf_open(j.os, o->words[0], &j.in, &err);
     if (status) return report_error(&err);

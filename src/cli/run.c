@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CHAT_FORMAT_BYTES 4096 /* more than any chat format puts around two messages */
+
 /* The prompt's tokens: the text itself, or the text as a message. */
 static enum sluice_status prompt_tokens(const struct cli_options *o, const struct open_model *m, struct report *r,
                                         const char *text, size_t bytes, int32_t **ids, size_t *n,
@@ -21,16 +23,9 @@ static enum sluice_status prompt_tokens(const struct cli_options *o, const struc
     const char *system = cli_text(o, OPT_SYSTEM);
     if (system) messages[n_messages++] = (struct sluice_message){"system", system};
     messages[n_messages++] = (struct sluice_message){"user", text};
-    char *rendered;
-    size_t rendered_bytes;
-    enum sluice_status status = sluice_chat_render(m->engine, messages, n_messages, &rendered, &rendered_bytes, err);
-    if (status) return status;
     report_note(r, "chat format: %s%s", m->info.chat_format ? m->info.chat_format : "plain",
                 m->info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
-    how.special = true;
-    status = open_encode(m, rendered, rendered_bytes, &how, ids, n, err);
-    sluice_free(rendered);
-    return status;
+    return open_chat_encode(m, messages, n_messages, ids, n, err);
 }
 
 static void say_end(struct report *r, const struct generator *g, enum generate_end end)
@@ -81,6 +76,7 @@ int command_run(const struct cli_options *o)
     struct open_model m;
     char *text = NULL;
     size_t bytes = 0;
+    const char *system = cli_text(o, OPT_SYSTEM);
     report_init(&r, o);
     const char *prompt = cli_text(o, OPT_PROMPT);
     if (prompt) {
@@ -104,7 +100,7 @@ int command_run(const struct cli_options *o)
         return report_error(&err);
     }
     int code;
-    if (open_model(o, OPEN_FULL, 0, &r, &m, &err))
+    if (open_model(o, OPEN_FULL, 0, bytes + (system ? strlen(system) : 0) + CHAT_FORMAT_BYTES, &r, &m, &err))
         code = report_error(&err);
     else
         code = run_prompt(o, &m, &r, text, bytes);

@@ -32,7 +32,7 @@ int command_tokenize(const struct cli_options *o)
 
     report_init(&r, o);
     enum sluice_status status = prompt ? SLUICE_OK : input_read(cli_text(o, OPT_FILE), &text, &bytes, &err);
-    if (!status) status = open_model(o, OPEN_VOCAB, 0, &r, &m, &err);
+    if (!status) status = open_model(o, OPEN_VOCAB, 0, bytes, &r, &m, &err);
     if (!status) status = open_encode(&m, prompt ? prompt : text, bytes, &how, &ids, &n, &err);
     if (!status) print_ids(ids, n, cli_flag(o, OPT_JSON));
     free(ids);

@@ -180,6 +180,144 @@ printf '1 2 3' >ids
 expect 5 "$fake" logits -m model --tokens ids --out nowhere/logits -q
 expect 2 "$fake" logits -m model --tokens ids --out logits --ctx 2 -q
 
+# --- where a result goes
+printf '1 2 3' >ids
+bytes=$((3 * 258 * 4))
+size() { wc -c <"$1"; }
+expect 2 "$fake" logits -m model --tokens ids --out '' -q
+for target in . model hard ids link; do
+    case $target in
+    hard) ln model hard ;;
+    link) ln -s model link ;;
+    esac
+    expect 2 "$fake" logits -m model --tokens ids --out $target -q
+    has err "--out"
+done
+rm hard link
+expect 2 "$fake" logits -m broken --tokens ids --out . -q # known before the model is looked at
+has err 'is a directory'
+expect 2 "$fake" logits -m model --tokens "$dir/ids" --out ids -q
+"$fake" logits -m model --tokens - --out ids -q <ids 2>err
+[ $? -eq 2 ] || fail 'logits: over its standard input'
+is ids '1 2 3'
+cp model part-00001-of-00002.gguf && cp model part-00002-of-00002.gguf
+expect 2 "$fake" logits -m part-00001-of-00002.gguf --tokens ids --out part-00002-of-00002.gguf -q
+has err 'the model itself'
+cmp -s model part-00002-of-00002.gguf || fail 'logits: a file of the model is gone'
+mkdir place
+ln -s place/new link
+expect 0 "$fake" logits -m model --tokens ids --out link -q # to what is not there yet
+expect 0 "$fake" logits -m model --tokens ids --out link -q # and to what is
+[ -L link ] && [ "$(size place/new)" -eq $bytes ] && [ "$(ls place)" = new ] || fail "a link: $(ls -l . place)"
+rm link
+ln -s round link
+ln -s link round
+expect 5 "$fake" logits -m model --tokens ids --out link -q
+echo mine >logits.part
+echo old >logits
+chmod 600 logits
+expect 0 "$fake" logits -m model --tokens ids --out logits -q
+is logits.part 'mine\n'
+[ "$(size logits)" -eq $bytes ] && [ ! -e logits.part.1 ] || fail 'a part file of somebody else'
+[ "$(ls -l logits | cut -c1-10)" = -rw------- ] || fail 'a private file became public'
+rm logits.part
+ln -s model logits.part # nor is it followed
+expect 0 "$fake" logits -m model --tokens ids --out logits -q
+[ -L logits.part ] && [ "$(head -c 3 model)" = ctx ] || fail 'a link in place of the part file'
+rm logits.part
+mkfifo pipe
+cat pipe >piped &
+expect 0 "$fake" logits -m model --tokens ids --out pipe -q
+wait $!
+[ -p pipe ] && cmp -s piped logits || fail 'a pipe'
+"$fake" logits -m model --tokens ids --out /dev/stdout -q 2>err | cmp -s - logits || fail '/dev/stdout, a pipe'
+echo before >appended
+"$fake" logits -m model --tokens ids --out /dev/stdout -q >>appended 2>err
+[ "$(size appended)" -eq $((bytes + 7)) ] || fail '/dev/stdout, appended to'
+expect 0 "$fake" logits -m model --tokens ids --out /dev/null -q
+[ -c /dev/null ] || fail '/dev/null is a device no more'
+if [ -e /dev/full ]; then
+    expect 5 "$fake" logits -m model --tokens ids --out /dev/full -q
+    [ -c /dev/full ] || fail '/dev/full is a device no more'
+fi
+rm logits
+(
+    ulimit -f 1
+    "$fake" logits -m model --tokens ids --out logits -q 2>/dev/null
+)
+[ $? -eq 5 ] || fail 'a file that may not grow is exit code 5'
+[ ! -e logits ] && [ ! -e logits.part ] || fail 'a file that may not grow is left'
+expect 2 "$fake" run -m model -p x --trace model -q
+expect 2 "$fake" run -m model -p x --trace /dev/null -q
+[ "$(head -c 3 model)" = ctx ] || fail 'the trace went over the model'
+
+# --- signals
+printf 'slow stubborn\nla ' >stubborn
+awk 'BEGIN { for (i = 0; i < 3000; i++) print 1 }' >many
+until_there() { # FILE
+    tries=0
+    until [ -e "$1" ] || [ $tries -gt 400 ]; do tries=$((tries + 1)); sleep 0.02; done
+}
+signalled() { # CODE SIGNAL...: a logits that takes long, then the signals
+    want=$1
+    shift
+    "$fake" logits -m stubborn --tokens many --out slow.out -q >out 2>err &
+    pid=$!
+    until_there slow.out.part
+    for signal; do kill -s "$signal" $pid; sleep 0.1; done
+    wait $pid
+    code=$?
+    [ $code -eq "$want" ] || fail "$*: exit code $code"
+    [ ! -e slow.out ] && [ ! -e slow.out.part ] || fail "$*: a file is left"
+}
+signalled 143 TERM
+signalled 129 HUP
+signalled 130 INT INT
+printf 'endless-text\n' >endless-text
+awk 'BEGIN { for (i = 0; i < 40000; i++) printf "a" }' >text
+rm -f log
+FAKE_LOG=log "$fake" tokenize -m endless-text -f text -q >out 2>err &
+pid=$!
+until_there log
+kill -s INT $pid
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "interrupted while tokenizing: exit code $code"
+has err 'sluice: interrupted'
+is out ''
+
+# --- what needs no model is known before it is opened
+long=$(awk 'BEGIN { for (i = 0; i < 300; i++) printf "x" }')
+expect 2 "$fake" run -m missing -p x --stop "$long"
+has err '300 bytes'
+expect 2 "$fake" bench -m missing -p 8 -n 4 --ctx 11
+has err 'use --ctx 12'
+expect 2 "$fake" perplexity -m missing -f ids --ctx 3
+has err '--ctx: a window'
+expect 2 env SLUICE_CTX=3 "$fake" perplexity -m missing -f ids
+has err 'SLUICE_CTX: a window'
+expect 2 "$fake" logits -m missing --tokens ids --out x --ctx 2
+has err 'use --ctx 3'
+expect 2 "$fake" inspect ''
+has err 'the path is empty'
+expect 2 "$fake" quantize missing '' --type F16
+has err 'the path is empty'
+expect 2 "$fake" --version extra
+has err extra
+expect 2 "$fake" --help extra
+expect 2 "$fake" run -m missing -p x --chunk 4097
+has err 'from 1 to 4096'
+expect 4 env SLUICE_MEMORY=1M "$fake" run -m huge -p x
+has err 'SLUICE_MEMORY: the budget'
+expect 4 "$fake" run -m huge -p x --memory 1M
+has err '--memory: the budget'
+
+# --- threads
+expect 0 "$fake" run -m model -p hi -q --greedy --threads 1
+hasnt err slower
+expect 0 "$fake" run -m model -p hi -q --greedy --threads 256
+has err '256 threads on '
+
 # --- perplexity: the scripted logits are linear in the id, so the value is known
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "a" }' >text
 expect 0 "$fake" perplexity -m model -f text --ctx 16 -q
@@ -208,9 +346,9 @@ has out '"expected_bytes_per_token": 512.0'
 rm -f log saved
 printf 'one\ntwo\\\nthree\n/save saved\n/reset\n/nonsense\nfour\n' >lines
 FAKE_LOG=log "$fake" chat -m model --seed 1 -q <lines >out 2>err
-[ $? -eq 0 ] || fail 'chat: exit code'
+[ $? -eq 2 ] || fail 'chat: exit code of an unknown command'
 [ "$(grep -c 'Hello, wörld! Stop here, 😀 please.' out)" -eq 3 ] || fail 'chat: three answers'
-has err "unknown order '/nonsense'"
+has err "unknown command '/nonsense'"
 has saved 'two
 three'
 [ "$(grep -c . saved)" -eq 9 ] || fail "saved: $(cat saved)"
@@ -220,7 +358,22 @@ is long 'eval 9\neval 15\nrewind 0\neval 10\n'
 printf 'one\n' | "$fake" chat -m model -q --stop ' Stop' >out 2>err
 is out 'Hello, wörld!\n'
 printf 'one\ntwo\n' | "$fake" chat -m endless -q >out 2>err
+[ $? -eq 2 ] || fail 'chat: exit code of a message that does not fit'
 has err 'context full (60 tokens)'
+printf 'one\n/save nowhere/x\n/nonsense\n' | "$fake" chat -m model -q >out 2>err
+[ $? -eq 5 ] || fail 'chat: the first failure is the exit code'
+has err nowhere/x
+printf 'one\n/save model\n' | "$fake" chat -m model -q >out 2>err
+[ $? -eq 2 ] || fail 'chat: /save over the model'
+has err 'the model itself'
+printf 'one\n/save .\n' | "$fake" chat -m model -q >out 2>err
+[ $? -eq 2 ] || fail 'chat: /save over a directory'
+printf 'one\n/save /dev/null\n/quit\n' | "$fake" chat -m model -q >out 2>err
+[ $? -eq 0 ] && [ -c /dev/null ] || fail 'chat: /save /dev/null'
+printf 'on\000e\ntwo\n' | "$fake" chat -m model -q >out 2>err
+[ $? -eq 2 ] || fail 'chat: exit code of a NUL byte'
+has err 'NUL byte'
+is out 'Hello, wörld! Stop here, 😀 please.\n'
 
 # --- completions: they parse, and bash's answers are right
 "$fake" help --completion bash >bash.sh

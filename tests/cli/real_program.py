@@ -100,6 +100,22 @@ class Inspect(Folder):
                      "(gate Q4_K, up Q4_K, down Q4_K)", "tokenizer.ggml.pre", "blk.7.ffn_down_exps.weight"]:
             self.assertIn(line, out)
 
+    def test_terminals_are_not_obeyed(self):
+        text = lambda t: struct.pack("<Q", len(t)) + t
+        evil = b"\x1b]0;owned\x07\xc2\x9b"
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama" + evil)
+        head += text(b"key" + evil) + struct.pack("<II", 4, 1) + text(b"t" + evil) + struct.pack("<IQIQ", 1, 32, 0, 0)
+        path = os.path.join(self.folder.name.encode(), b"name\x1b[2J.gguf")
+        with open(path, "wb") as out:
+            out.write(head + bytes(-len(head) % 32 + 128))
+        done = subprocess.run([PROGRAM, "inspect", path], capture_output=True, env=ENV)
+        for stream in [done.stdout, done.stderr]:
+            self.assertNotIn(b"\x1b", stream)
+            self.assertNotIn(b"\x07", stream)
+            self.assertNotIn(b"\xc2\x9b", stream)
+        if done.returncode == 0:
+            self.assertIn(b"name\\x1b[2J.gguf", done.stdout)
+
     @unittest.skipUnless(HAVE_ORACLE, "needs the larger set of golden files")
     def test_says_why_not(self):
         for name, why in [("arch/lfm2moe-moe.gguf", "lfm2moe"), ("quant/IQ1_S.gguf", "IQ1_S")]:
@@ -203,13 +219,51 @@ class Quantize(Folder):
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "attn"], "REGEX=TYPE"),
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "(=F16"], "--tensor-type"),
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "a=Q9"], "Q9"),
+            (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "attn_q=F16", "--tensor-type", "nonesuch=F16"], "nonesuch=F16"),
+            (2, [self.model, "/dev/null", "--type", "Q8_0"], "not a regular file"),
+            (2, [self.model, "", "--type", "Q8_0"], "empty"),
             (2, [self.model, self.folder.name, "--type", "Q8_0"], "directory"),
             (5, [self.model, self.path("none/x"), "--type", "Q8_0"], "none/x"),
         ]:
             with self.subTest(words=words):
                 self.assertIn(say, run("quantize", *words, code=code)[1].decode())
                 self.assertFalse(os.path.exists(self.path("x")) or os.path.exists(self.path("x.part")))
+        err = run("quantize", self.out, self.path("x"), "--type", "Q4_0", code=2)[1].decode()
+        self.assertIn(self.out, err)  # the file, and a way out
+        self.assertIn("--requantize", err)
         run("quantize", self.out, self.path("x"), "--type", "Q4_0", "--requantize", "-q")
+
+    def test_link_stays_a_link(self):
+        os.mkdir(self.path("place"))
+        os.symlink("place/model", self.path("link"))
+        run("quantize", self.model, self.path("link"), "--type", "Q8_0", "-q")
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(os.listdir(self.path("place")), ["model"])
+
+    def test_verbose_names_the_tensors(self):
+        words = ["quantize", self.model, self.out, "--type", "Q8_0"]
+        self.assertIn("debug: blk.0.attn_q.weight: F16, Q8_0", run(*words, "-v")[1].decode())
+        self.assertNotIn("debug:", run(*words)[1].decode())
+
+    def test_signals_leave_nothing(self):
+        for number in [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]:
+            big = self.path("big.gguf")
+            text = lambda t: struct.pack("<Q", len(t)) + t
+            name, rows = b"big.weight", 1 << 31
+            head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text(b"general.architecture") + struct.pack("<I", 8) + text(b"llama")
+            head += text(name) + struct.pack("<IQQIQ", 2, 32, rows, 0, 0)
+            with open(big, "wb") as out:  # all of it a hole
+                out.write(head)
+                out.truncate((len(head) + 31) // 32 * 32 + 128 * rows)
+            going = subprocess.Popen([PROGRAM, "quantize", big, self.out, "--type", "F16", "-t", "1"], stderr=subprocess.DEVNULL, env=ENV)
+            for _ in range(1000):
+                if os.path.exists(self.out + ".part"):
+                    break
+                time.sleep(0.01)
+            self.assertTrue(os.path.exists(self.out + ".part"))
+            going.send_signal(number)
+            self.assertEqual(going.wait(timeout=30), 130 if number == signal.SIGINT else -number)
+            self.assertEqual(os.listdir(self.folder.name), ["big.gguf"])
 
 
 class Run(Folder):
@@ -556,6 +610,12 @@ class Others(Folder):
             found[name] = seen["perplexity"]
         self.assertLess(found["prose"] * 2, found["noise"])
 
+    def test_texts_much_longer_than_the_context(self):
+        with open(self.path("long"), "w", encoding="utf-8") as out:
+            out.write("It was the best of times, it was the worst of times. " * 40)
+        run("perplexity", "-m", DEMO, "-f", self.path("long"), "--ctx", "16", "-q")
+        self.assertIn("context full (16 tokens)", run("run", "-m", DEMO, "-f", self.path("long"), "--ctx", "16", "-q", code=2)[1].decode())
+
     def test_bench_has_every_column(self):
         seen = json.loads(run("bench", "-m", DEMO, "-p", "8", "-n", "2", "-r", "1", "--experts", "64", "--json", "-q")[0])
         self.assertEqual([r["phase"] for r in seen["rows"]], ["prefill", "decode"])
@@ -573,6 +633,23 @@ class Others(Folder):
         seen = json.loads(run("doctor", DEMO, "--json")[0])
         self.assertEqual((seen["disk"]["scratch"], seen["disk"]["path"]), (False, DEMO))
         self.assertIn("not measured", run("doctor")[0].decode())
+
+    @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs names of open files")
+    def test_doctor_killed_leaves_nothing(self):
+        going = subprocess.Popen([PROGRAM, "doctor", self.folder.name, "--full"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
+        for _ in range(1000):  # until it has its scratch file
+            held = [os.readlink(os.path.join(f"/proc/{going.pid}/fd", n)) for n in os.listdir(f"/proc/{going.pid}/fd")]
+            if any(self.folder.name in name for name in held):
+                break
+            time.sleep(0.01)
+        going.kill()
+        going.wait()
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    def test_verbose_shows_what_quiet_words_hide(self):
+        words = ["run", "-m", DEMO, "-p", "It was", "-n", "2", "--greedy"]
+        self.assertIn("sluice: debug: ", run(*words, "-v")[1].decode())
+        self.assertNotIn("debug", run(*words)[1].decode())
 
 
 if __name__ == "__main__":

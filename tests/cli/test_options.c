@@ -55,6 +55,7 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
         words[n++] = "in";
         words[n++] = "out";
     }
+    if (except == OPT_REPEAT_LAST) words[n++] = "--repeat-penalty=1.1";
     if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
     return n;
 }
@@ -262,6 +263,14 @@ static void wrong_use_is_explained(void **state)
         {{"run", "-m", "x", "word"}, "no use for 'word'", "usage: sluice run"},
         {{"run", "-m", "x", "-pa", "-fb"}, "--prompt and --file", ""},
         {{"run", "-m", "x", "--greedy", "--temp=1"}, "--greedy and --temp", ""},
+        {{"run", "-m", "x", "--temp=0", "--seed=1"}, "--temp 0 and --seed", "leave one"},
+        {{"run", "-m", "x", "--temp=0.0", "--top-k=1"}, "--temp 0 and --top-k", ""},
+        {{"chat", "-m", "x", "--temp=0", "--top-p=1"}, "--temp 0 and --top-p", ""},
+        {{"run", "-m", "x", "--temp=0", "--min-p=1"}, "--temp 0 and --min-p", ""},
+        {{"run", "-m", "x", "--repeat-last=9"}, "--repeat-last has no effect", "--repeat-penalty"},
+        {{"plan", ""}, "path is empty", "usage: sluice plan"},
+        {{"quantize", "a", "", "--type=F16"}, "path is empty", "usage: sluice quantize"},
+        {{"logits", "-m", "x", "--tokens=a", "--out="}, "--out: the path is empty", ""},
         {{"run", "-m", "x", "-q", "-v"}, "--quiet and --verbose", ""},
         {{"run", "-m", "x", "--system", "s"}, "without --chat", "--chat"},
         {{"run", "-m", "x", "--stop", ""}, "is empty", ""},
@@ -271,7 +280,7 @@ static void wrong_use_is_explained(void **state)
         {{"logits", "-m", "x", "--tokens=o"}, "needs --out", ""},
         {{"quantize", "a", "--type=F16"}, "needs 2 arguments, and got 1", "usage: sluice quantize"},
         {{"quantize", "a", "b"}, "needs --type", ""},
-        {{"quantize", "a", "b", "--type=Q9"}, "none of its values", "Q4_K"},
+        {{"quantize", "a", "b", "--type=Q9"}, "--type does not take 'Q9'", "Q4_K"},
         {{"help", "run", "--man"}, "cover all commands", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -302,6 +311,25 @@ static void suggestions_are_close_or_none(void **state)
     assert_null(cli_nearest("a-very-long-word-indeed-which-is-longer-than-any-option", names, 3));
 }
 
+static void errors_name_where_the_value_came_from(void **state)
+{
+    static const char *const words[] = {"run", "-m", "x", NULL};
+    char name[64];
+    snprintf(env_name, sizeof env_name, "SLUICE_MEMORY");
+    snprintf(env_value, sizeof env_value, "lots");
+    assert_int_equal(parse_with(one_env, words), SLUICE_OK);
+    assert_string_equal(cli_origin(&options, OPT_MEMORY, name), "SLUICE_MEMORY");
+    assert_string_equal(cli_origin(&options, OPT_CTX, name), "--ctx");
+    snprintf(error.message, sizeof error.message, "--memory 'lots' and --ctx");
+    cli_name_sources(&options, &error);
+    assert_string_equal(error.message, "SLUICE_MEMORY 'lots' and --ctx");
+    snprintf(error.message, sizeof error.message, "--memory-less");
+    cli_name_sources(&options, &error);
+    assert_string_equal(error.message, "--memory-less");
+    assert_int_equal(PARSE("run", "-m", "x", "--memory=lots"), SLUICE_OK);
+    assert_string_equal(cli_origin(&options, OPT_MEMORY, name), "--memory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +341,7 @@ int main(void)
         cmocka_unit_test(defaults_are_in_place),
         cmocka_unit_test(lists_repeat_and_split),
         cmocka_unit_test(wrong_use_is_explained),
+        cmocka_unit_test(errors_name_where_the_value_came_from),
         cmocka_unit_test(help_needs_nothing_else),
         cmocka_unit_test(suggestions_are_close_or_none),
     };
