@@ -71,8 +71,11 @@ static int descriptor_of(const char *path)
     if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
     if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        size_t n = strlen(folders[i]), digits = strlen(path) > n ? strspn(path + n, "0123456789") : 0;
-        if (strncmp(path, folders[i], n) == 0 && digits && digits < 6 && !path[n + digits]) return atoi(path + n);
+        size_t n = strlen(folders[i]);
+        if (strncmp(path, folders[i], n) != 0) continue;
+        const char *number = path + n;
+        size_t digits = strspn(number, "0123456789");
+        if (digits && digits < 6 && !number[digits]) return atoi(number);
     }
     return -1;
 }

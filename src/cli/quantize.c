@@ -186,7 +186,8 @@ static enum sluice_status read_at(struct job *j, const struct gguf_tensor *t, ui
         j->fd = j->os->open_read(j->os->user, shard->path, false);
         j->fd_shard = t->shard;
         if (j->fd < 0)
-            return base_fail(err, SLUICE_ERR_IO, NULL, "%.300s: cannot open: %s", shard->path, strerror(-j->fd));
+            return base_fail(err, SLUICE_ERR_IO, "check the path and its permissions", "%.300s: cannot open: %s",
+                             shard->path, strerror(-j->fd));
     }
     for (size_t done = 0; done < bytes;) {
         ssize_t n = j->os->pread(j->os->user, j->fd, (char *)to + done, bytes - done, offset + done);
@@ -328,7 +329,8 @@ static enum sluice_status parse_rules(struct job *j, const struct cli_options *o
         int code = regcomp(&j->rules[i].regex, expression, REG_EXTENDED | REG_NOSUB);
         if (code) {
             regerror(code, NULL, reason, sizeof reason);
-            return base_fail(err, SLUICE_ERR_USAGE, NULL, "--tensor-type: '%.100s': %s", expression, reason);
+            return base_fail(err, SLUICE_ERR_USAGE, "a POSIX extended expression, as in 'attn_(q|k)=F16'",
+                             "--tensor-type: '%.100s': %s", expression, reason);
         }
         j->rules[i].type = type;
         j->rules[i].text = text;
@@ -341,7 +343,8 @@ static enum sluice_status check_out(const struct job *j, const char *out, struct
 {
     struct stat to, from;
     if (stat(out, &to) != 0) return SLUICE_OK;
-    if (S_ISDIR(to.st_mode)) return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.300s: is a directory", out);
+    if (S_ISDIR(to.st_mode))
+        return base_fail(err, SLUICE_ERR_USAGE, "name a file in it", "%.300s: is a directory", out);
     for (size_t i = 0; i < gguf_n_shards(j->in); i++)
         if (stat(gguf_shard(j->in, i)->path, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
             return base_fail(err, SLUICE_ERR_USAGE, "give OUT another name", "%.300s: IN and OUT are the same file",
@@ -356,7 +359,8 @@ static enum sluice_status make_buffers(struct job *j, struct sluice_error *err)
     j->encoded = malloc(bytes);
     j->floats = malloc(bytes);
     if (j->raw && j->encoded && j->floats) return SLUICE_OK;
-    return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory for buffers of 48 MiB");
+    return base_fail(err, SLUICE_ERR_MEMORY, "free some memory", "%.300s: out of memory for buffers of 48 MiB",
+                     j->path);
 }
 
 /* The part file is the writer's affair, but for a signal that ends the program. */
@@ -377,7 +381,7 @@ static enum sluice_status write_model(struct job *j, const char *path, struct sl
 {
     enum sluice_status status = SLUICE_OK;
     if (write_metadata(j) || write_directory(j))
-        status = base_fail(err, SLUICE_ERR_MEMORY, NULL, "%.300s: the header cannot be written", path);
+        status = base_fail(err, SLUICE_ERR_MEMORY, "free some memory", "%.300s: the header cannot be written", path);
     for (size_t i = 0; i < gguf_n_tensors(j->in) && !status; i++) status = write_tensor(j, &j->tensors[i], err);
     report_clear(&j->report);
     if (status) {
