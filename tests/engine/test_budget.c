@@ -126,7 +126,9 @@ static void refusal_names_what_would_do(void **state)
     o = run_memory("", memory, "--ctx", "64");
     if (o.exit_code) fail_msg("--memory %s, as named, gives exit code %d: %s", memory, o.exit_code, o.stderr_text);
     char *end;
-    uint64_t bytes = (uint64_t)strtoull(memory, &end, 10) * (*end == 'G' ? 1024 * MIB : MIB);
+    const uint64_t number = strtoull(memory, &end, 10), bytes = number * (*end == 'G'   ? 1024 * MIB
+                                                                          : *end == 'M' ? MIB
+                                                                                        : 1024);
     print_message("floor --memory %s: peak %.1f MiB\n", memory, (double)o.peak_bytes / (double)MIB);
     assert_true(o.peak_bytes <= bytes);
 }
