@@ -133,6 +133,8 @@ def main():
     ap.add_argument("--repack", action="store_true", help="let llama.cpp repack weights (only where everything fits)")
     ap.add_argument("--json")
     a = ap.parse_args()
+    if os.path.getsize(a.model) % 512:
+        sys.exit(f"peers: a loop device would cut the end of {a.model} off; pad it first: truncate -s %4096 {a.model}")
     words = (TEXT * (a.words // len(TEXT.split()) + 1)).split()[: a.words]
     prompt = "/tmp/sluice-peers-prompt.txt"
     with open(prompt, "w") as f:
