@@ -21,6 +21,11 @@ HAVE_ORACLE = os.path.isdir(ORACLE)
 DEMO = os.path.join(SOURCE, "models", "demo.gguf")
 GOLDEN = os.path.join(SOURCE, "tests", "golden")
 ARCH = os.path.join(GOLDEN, "arch")
+# Whoever runs this may have signals ignored (nohup, a background job); the programs that are started here hear them.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
 
 
@@ -54,6 +59,20 @@ class Folder(unittest.TestCase):
 
     def path(self, name):
         return os.path.join(self.folder.name, name)
+
+    def started(self, *words, **how):
+        """A program that goes on while the test does, and never beyond it."""
+        going = subprocess.Popen(*words, **how)
+
+        def end():
+            going.kill()
+            going.wait()
+            for pipe in (going.stdout, going.stderr):
+                if pipe:
+                    pipe.close()
+
+        self.addCleanup(end)
+        return going
 
 
 class ExitCodes(Folder):
@@ -255,7 +274,7 @@ class Quantize(Folder):
             with open(big, "wb") as out:  # all of it a hole
                 out.write(head)
                 out.truncate((len(head) + 31) // 32 * 32 + 128 * rows)
-            going = subprocess.Popen([PROGRAM, "quantize", big, self.out, "--type", "F16", "-t", "1"], stderr=subprocess.DEVNULL, env=ENV)
+            going = self.started([PROGRAM, "quantize", big, self.out, "--type", "F16", "-t", "1"], stderr=subprocess.DEVNULL, env=ENV)
             for _ in range(1000):
                 if os.path.exists(self.out + ".part"):
                     break
@@ -473,7 +492,7 @@ class Trust(Damageable):
     def test_interrupted(self):
         """A tensor of 256 GiB, all of it a hole in the file: Ctrl-C ends the reading soon and leaves nothing."""
         self.gguf([("big.weight", 1 << 31)])
-        going = subprocess.Popen([PROGRAM, "checksum", "-m", self.model], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+        going = self.started([PROGRAM, "checksum", "-m", self.model], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
         for _ in range(1000):
             if os.path.exists(self.sums + ".part"):
                 break
@@ -559,7 +578,7 @@ class Pack(Damageable):
 
     def test_interrupted(self):
         self.gguf([("blk.0.ffn_down.0.weight", 1 << 26)])
-        going = subprocess.Popen([PROGRAM, "pack", self.model, self.packed], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+        going = self.started([PROGRAM, "pack", self.model, self.packed], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
         for _ in range(1000):
             if os.path.exists(self.packed + ".part") and os.path.getsize(self.packed + ".part"):
                 break
@@ -636,7 +655,7 @@ class Others(Folder):
 
     @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs names of open files")
     def test_doctor_killed_leaves_nothing(self):
-        going = subprocess.Popen([PROGRAM, "doctor", self.folder.name, "--full"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
+        going = self.started([PROGRAM, "doctor", self.folder.name, "--full"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
         for _ in range(1000):  # until it has its scratch file
             held = [os.readlink(os.path.join(f"/proc/{going.pid}/fd", n)) for n in os.listdir(f"/proc/{going.pid}/fd")]
             if any(self.folder.name in name for name in held):
