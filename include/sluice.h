@@ -75,6 +75,23 @@ struct sluice_options {
     bool verify;
     uint64_t text_bytes; /* longest text that sluice_encode will be given, if that is more than 32 bytes a token of the
                           * context: a row of the ledger is made for it; longer texts are SLUICE_ERR_MEMORY */
+
+    /* What is known beforehand (docs/CACHE.md). None of it changes a logit. */
+    const char *usage_path;   /* heat of experts, learned over runs: read at start, written when turns end. NULL:
+                               * MODEL.sluice-usage, and a folder that cannot be written to is a note. */
+    bool no_usage;            /* neither read nor written */
+    const char *hotlist_path; /* experts to load before they are asked for (sluice_idle), as `sluice profile` lists
+                               * them. NULL: MODEL.sluice-hotlist if it exists, else the usage file's hottest */
+    bool cold;                /* nothing is loaded before it is asked for */
+    uint32_t warm_experts;    /* at most so many are; 0: 4096 */
+    const char *pin; /* experts that stay once loaded: a hotlist, or "auto": chosen from learned heat. NULL: none */
+    const char *prefetch; /* guesses at what comes next: "auto" (default), "off", or names of lookahead, transitions,
+                           * next, joined by commas: those, whether they pay or not */
+    /* How much memory. */
+    const char *lock;        /* keep in memory whatever the system wants: "dense", "experts", "all"; NULL: nothing */
+    const char *lock_margin; /* memory of the machine that locking leaves free; NULL: the larger of 1 GiB and 5 % */
+    const char *simulate_used_memory; /* a size that is treated as used by others, for tests; NULL: none */
+    const char *route;                /* how prompts are read: "auto" (default), "token", "selected", "layers" */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -118,6 +135,9 @@ struct sluice_ledger {
 SLUICE_API void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size_t bytes);
 #define sluice_ledger(e, out) sluice_ledger_sized(e, out, sizeof *(out))
 
+#define SLUICE_PREFETCH_MAX 8
+#define SLUICE_SIZES_MAX 12
+#define SLUICE_ROUTES_MAX 4
 struct sluice_stats {
     uint64_t tokens_prefill, tokens_decode;
     uint64_t prefill_ns, decode_ns;
@@ -128,10 +148,61 @@ struct sluice_stats {
     uint64_t load_bytes, load_ns;     /* dense weights at start */
     uint64_t experts_resident, experts_slots;
     uint64_t resident_bytes, resident_peak_bytes; /* of the process, as the system counts it */
+
+    /* Guesses, by source: certain (the router is a table of token ids), lookahead, transitions, next, layers (whole
+     * layers of a prompt), warm (hotlist and usage). name NULL: the end of the list. */
+    struct {
+        const char *name;
+        bool on;                              /* used for the next token */
+        uint64_t named, came_true;            /* experts named; of them, chosen */
+        uint64_t chosen;                      /* experts chosen in layers for which the source had named some */
+        uint64_t reads, useful, late, wasted; /* reads begun; there in time; still on their way when asked for; for
+                                                 nothing */
+        uint64_t useful_bytes, wasted_bytes;
+    } prefetch[SLUICE_PREFETCH_MAX];
+    uint64_t slots_bytes, slots_limit_bytes; /* committed now; allowed now (less than planned: memory was short) */
+    uint64_t shrinks, shrunk_bytes, grows;   /* because memory was short, and when it was not any more */
+    uint64_t lock_wanted_bytes, locked_bytes, lock_skipped_bytes, lock_failed_bytes; /* locked + skipped = wanted;
+                                                                                        failed is part of skipped */
+    uint64_t pinned, pinned_bytes; /* experts that stay: resident ones */
+    uint64_t kept_decode;          /* experts that a prefill was kept from pushing out */
+    /* What other sizes of the expert cache would have given: the same policy, simulated in this run. */
+    struct {
+        uint64_t slots_bytes, memory_bytes; /* of the cache; of the budget that it would take */
+        double hit_rate;                    /* decode */
+        double tokens_per_second;           /* decode */
+    } sizes[SLUICE_SIZES_MAX];
+    size_t n_sizes;
+    uint64_t useful_memory_bytes; /* the smallest budget within 5 % of the best of them; 0: not known yet */
+    /* Prompts by route: token, selected, layers. */
+    struct {
+        const char *name;
+        uint64_t steps, tokens;    /* chunks that went this way (layers: layer by layer, counted in `layers`) */
+        uint64_t layers;           /* layers of chunks */
+        uint64_t predicted_ns, ns; /* what the cost model said, what it took */
+        uint64_t read_bytes;
+    } routes[SLUICE_ROUTES_MAX];
 };
 /* Since the engine was opened; subtract two to get what lies between. */
 SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);
 #define sluice_stats(e, out) sluice_stats_sized(e, out, sizeof *(out))
+
+/* For the time in which nothing is computed (a user types, a server waits): loads what the hotlist or the usage file
+ * names, for at most about max_ms, and writes the usage file if that is due. False: there is nothing left to do; true:
+ * call again. Never fails: what goes wrong is a line of the log. The first token that is evaluated ends the warm-up. */
+SLUICE_API bool sluice_idle(sluice_engine *e, uint32_t max_ms);
+
+/* An expert and how often it was chosen. */
+struct sluice_heat {
+    uint32_t layer, expert;
+    double probability; /* that a token chooses it, in what this engine has evaluated */
+};
+/* The experts that this engine's tokens chose, most often first, at most `max` (NULL, 0: counts alone); returns how
+ * many there are. `sluice profile` makes a hotlist of it. */
+SLUICE_API size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out, size_t max);
+/* Writes them as a hotlist for this model, at most `max` (0: all). SLUICE_ERR_IO names the path. */
+SLUICE_API enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max,
+                                                   struct sluice_error *err);
 
 /* ---- text ---- */
 
