@@ -21,6 +21,8 @@ struct os_file_info {
     bool regular;
 };
 
+struct os_memory;
+struct os_pressure;
 struct os_uring; /* one io_uring instance; see os_uring_* below */
 
 struct os_uring_done {
@@ -47,6 +49,8 @@ struct os_calls {
     int (*release)(void *user, void *at, size_t bytes);    /* the whole reservation ends */
     int (*lock)(void *user, const void *at, size_t bytes); /* mlock */
     int (*unlock)(void *user, const void *at, size_t bytes);
+    void (*memory)(void *user, struct os_memory *out);     /* os_memory: how much there is now */
+    void (*pressure)(void *user, struct os_pressure *out); /* os_pressure */
 
     /* time */
     uint64_t (*now_ns)(void *user); /* monotonic */
@@ -87,6 +91,19 @@ struct os_memory {
 void os_memory(struct os_memory *out);
 /* root: a directory that stands for "/" when reading /proc and /sys (tests use a made-up tree); "" is the real one. */
 void os_memory_at(const char *root, struct os_memory *out);
+
+/* Two counters that only grow; what they grew by since the last look says whether memory is short. Cheap enough for
+ * several looks a second. */
+struct os_pressure {
+    bool has_stall;
+    uint64_t stall_ns; /* in which some task waited for memory (PSI, "some"): of this process's v2 group if it has the
+                          file, else of the machine */
+    bool has_events;
+    uint64_t events; /* times that a limit was reached, over all levels up the tree (v2: high and max; v1: failcnt). The
+                        kernel counts before it drops page cache, so cached reads alone can make it grow */
+};
+void os_pressure(struct os_pressure *out);
+void os_pressure_at(const char *root, struct os_pressure *out); /* root: as for os_memory_at */
 
 uint64_t os_resident_bytes(void);      /* VmRSS of this process, now */
 uint64_t os_resident_peak_bytes(void); /* VmHWM */

@@ -157,6 +157,24 @@ static int fault_unlock(void *user, const void *at, size_t bytes)
     return f->real->unlock(f->real->user, at, bytes);
 }
 
+static void fault_memory(void *user, struct os_memory *out)
+{
+    struct fault_os *f = user;
+    if (f->memory)
+        *out = *f->memory;
+    else
+        f->real->memory(f->real->user, out);
+}
+
+static void fault_pressure(void *user, struct os_pressure *out)
+{
+    struct fault_os *f = user;
+    if (f->pressure)
+        *out = *f->pressure;
+    else
+        f->real->pressure(f->real->user, out);
+}
+
 static uint64_t fault_now_ns(void *user)
 {
     struct fault_os *f = user;
@@ -323,6 +341,8 @@ void fault_os_init(struct fault_os *f)
         .release = fault_release_memory,
         .lock = fault_lock,
         .unlock = fault_unlock,
+        .memory = fault_memory,
+        .pressure = fault_pressure,
         .now_ns = fault_now_ns,
         .uring_open = fault_uring_open,
         .uring_close = fault_uring_close,

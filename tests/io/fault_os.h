@@ -66,6 +66,8 @@ struct fault_os {
     int uring_open_error, uring_files_error, uring_buffers_error, uring_buffer_set_error;
     int uring_submit_error; /* for the next `uring_submit_errors` submits */
     unsigned uring_submit_errors;
+    const struct os_memory *memory; /* what these say in place of the real ones; NULL: the real ones */
+    const struct os_pressure *pressure;
     uint64_t ahead_ns;     /* by how much its clock is ahead: see fault_skip_time */
     uint32_t direct_align; /* in place of the real one; 0: the real one */
 

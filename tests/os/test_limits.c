@@ -1,61 +1,22 @@
 /* Memory limits and processor quotas, read from made-up trees of /proc and /sys. */
 #include "os/os.h"
 
+#include "tree.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #define GIB ((uint64_t)1 << 30)
 
-static char root[256];
-
-static void put(const char *path, const char *text)
-{
-    char full[1024];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(full, 0755);
-        *slash = '/';
-    }
-    FILE *f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-static int tree_begin(void **state)
-{
-    const char *dir = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/sluice-os-XXXXXX", dir && dir[0] ? dir : "/tmp");
-    if (!mkdtemp(root)) return 1;
-    put("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    9000000 kB\n");
-    put("/proc/self/status", "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t000001ffffffbfff\n");
-    return 0;
-}
-
-static int tree_end(void **state)
-{
-    char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
-
-#define MOUNT_V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-#define MOUNT_V1_MEMORY "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
-#define MOUNT_V1_CPU "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
-#define MOUNT_ROOT "27 1 254:0 / / rw - ext4 /dev/vda rw,lowerdir=/memory\n"
-
 static struct os_memory look(void)
 {
     struct os_memory m;
-    os_memory_at(root, &m);
+    os_memory_at(tree_root, &m);
     return m;
 }
 
@@ -68,110 +29,111 @@ static void test_machine(void **state)
     assert_int_equal(m.cgroup_room_bytes, UINT64_MAX);
     assert_string_equal(m.cgroup_path, "");
     assert_false(m.can_ipc_lock);
-    put("/proc/self/status", "CapEff:\t0000000000004000\n");
+    tree_put("/proc/self/status", "CapEff:\t0000000000004000\n");
     assert_true(look().can_ipc_lock);
-    put("/proc/meminfo", "MemTotal: 100 kB\nMemFree: 10 kB\nCached: 5 kB\n"); /* no MemAvailable */
+    tree_put("/proc/meminfo", "MemTotal: 100 kB\nMemFree: 10 kB\nCached: 5 kB\n"); /* no MemAvailable */
     assert_int_equal(look().available_bytes, 15 * 1024);
 }
 
 static void test_v2(void **state)
 {
-    put("/proc/self/mountinfo", MOUNT_ROOT MOUNT_V2);
-    put("/proc/self/cgroup", "0::/user.slice/app.scope\n");
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.max", "max\n");
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.high", "max\n");
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.current", "1073741824\n");
+    tree_put("/proc/self/mountinfo", MOUNT_ROOT MOUNT_V2);
+    tree_put("/proc/self/cgroup", "0::/user.slice/app.scope\n");
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.max", "max\n");
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.high", "max\n");
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.current", "1073741824\n");
     assert_int_equal(look().cgroup_limit_bytes, UINT64_MAX);
     /* The limit of a group above counts, with that group's use. */
-    put("/sys/fs/cgroup/user.slice/memory.max", "8589934592\n");
-    put("/sys/fs/cgroup/user.slice/memory.current", "5368709120\n");
-    put("/sys/fs/cgroup/user.slice/memory.stat", "anon 4\nfile 7\nactive_file 5\ninactive_file 1073741824\nslab 9\n");
+    tree_put("/sys/fs/cgroup/user.slice/memory.max", "8589934592\n");
+    tree_put("/sys/fs/cgroup/user.slice/memory.current", "5368709120\n");
+    tree_put("/sys/fs/cgroup/user.slice/memory.stat",
+             "anon 4\nfile 7\nactive_file 5\ninactive_file 1073741824\nslab 9\n");
     struct os_memory m = look();
     assert_int_equal(m.cgroup_limit_bytes, 8 * GIB);
     assert_int_equal(m.cgroup_used_bytes, 4 * GIB); /* without the page cache that can be dropped */
     assert_int_equal(m.cgroup_room_bytes, 4 * GIB);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup/user.slice");
     /* A smaller one below it wins, though the one above has less room. */
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.max", "6442450944\n");
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.max", "6442450944\n");
     m = look();
     assert_int_equal(m.cgroup_limit_bytes, 6 * GIB);
     assert_int_equal(m.cgroup_used_bytes, GIB);
     assert_int_equal(m.cgroup_room_bytes, 4 * GIB);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup/user.slice/app.scope");
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.high", "2147483648\n");
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.high", "2147483648\n");
     assert_int_equal(look().cgroup_limit_bytes, 2 * GIB);
-    put("/sys/fs/cgroup/user.slice/app.scope/memory.current", "9663676416\n"); /* above its limit */
+    tree_put("/sys/fs/cgroup/user.slice/app.scope/memory.current", "9663676416\n"); /* above its limit */
     assert_int_equal(look().cgroup_room_bytes, 0);
 }
 
 /* In a container with its own cgroup namespace: the group is "/", its files lie at the mount point. */
 static void test_v2_namespace(void **state)
 {
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/\n");
-    put("/sys/fs/cgroup/memory.max", "4294967296\n");
-    put("/sys/fs/cgroup/memory.current", "1024\n");
+    tree_put("/proc/self/mountinfo", MOUNT_V2);
+    tree_put("/proc/self/cgroup", "0::/\n");
+    tree_put("/sys/fs/cgroup/memory.max", "4294967296\n");
+    tree_put("/sys/fs/cgroup/memory.current", "1024\n");
     struct os_memory m = look();
     assert_int_equal(m.cgroup_limit_bytes, 4 * GIB);
     assert_int_equal(m.cgroup_used_bytes, 1024);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup");
-    put("/proc/self/cgroup", "0::/../other\n"); /* moved out of the namespace's root */
+    tree_put("/proc/self/cgroup", "0::/../other\n"); /* moved out of the namespace's root */
     assert_int_equal(look().cgroup_limit_bytes, 4 * GIB);
 }
 
 static void test_v1(void **state)
 {
-    put("/proc/self/mountinfo", MOUNT_ROOT MOUNT_V1_CPU MOUNT_V1_MEMORY);
-    put("/proc/self/cgroup", "12:cpu,cpuacct:/other\n5:memory:/a/b\n1:name=systemd:/memory\n");
-    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "3221225472\n");
-    put("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2147483648\n");
-    put("/sys/fs/cgroup/memory/a/memory.stat", "inactive_file 5\ntotal_inactive_file 1073741824\n");
-    put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "4096\n");
+    tree_put("/proc/self/mountinfo", MOUNT_ROOT MOUNT_V1_CPU MOUNT_V1_MEMORY);
+    tree_put("/proc/self/cgroup", "12:cpu,cpuacct:/other\n5:memory:/a/b\n1:name=systemd:/memory\n");
+    tree_put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    tree_put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "3221225472\n");
+    tree_put("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2147483648\n");
+    tree_put("/sys/fs/cgroup/memory/a/memory.stat", "inactive_file 5\ntotal_inactive_file 1073741824\n");
+    tree_put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+    tree_put("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "4096\n");
     struct os_memory m = look();
     assert_int_equal(m.cgroup_limit_bytes, 3 * GIB);
     assert_int_equal(m.cgroup_used_bytes, GIB);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup/memory/a");
     /* Limits of levels that cannot be seen, from the kernel's own sum. */
-    put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 1073741824\n");
+    tree_put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 1073741824\n");
     m = look();
     assert_int_equal(m.cgroup_limit_bytes, GIB);
     assert_int_equal(m.cgroup_used_bytes, 4096);
-    put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
-    put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+    tree_put("/sys/fs/cgroup/memory/a/b/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
+    tree_put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(look().cgroup_limit_bytes, UINT64_MAX);
 }
 
 /* A v1 container: the group's name is the host's, the mount shows the subtree, at a path with a blank. */
 static void test_v1_container(void **state)
 {
-    put("/proc/self/mountinfo",
-        "35 31 0:32 /docker/abc /sys/fs/cgroup/my\\040memory ro master:1 - cgroup cgroup rw,memory\n");
-    put("/proc/self/cgroup", "5:memory:/docker/abc\n");
-    put("/sys/fs/cgroup/my memory/memory.limit_in_bytes", "1073741824\n");
-    put("/sys/fs/cgroup/my memory/memory.usage_in_bytes", "4096\n");
+    tree_put("/proc/self/mountinfo",
+             "35 31 0:32 /docker/abc /sys/fs/cgroup/my\\040memory ro master:1 - cgroup cgroup rw,memory\n");
+    tree_put("/proc/self/cgroup", "5:memory:/docker/abc\n");
+    tree_put("/sys/fs/cgroup/my memory/memory.limit_in_bytes", "1073741824\n");
+    tree_put("/sys/fs/cgroup/my memory/memory.usage_in_bytes", "4096\n");
     struct os_memory m = look();
     assert_int_equal(m.cgroup_limit_bytes, GIB);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup/my memory");
-    put("/proc/self/cgroup", "5:memory:/docker/abc/inner\n");
-    put("/sys/fs/cgroup/my memory/inner/memory.limit_in_bytes", "536870912\n");
+    tree_put("/proc/self/cgroup", "5:memory:/docker/abc/inner\n");
+    tree_put("/sys/fs/cgroup/my memory/inner/memory.limit_in_bytes", "536870912\n");
     assert_int_equal(look().cgroup_limit_bytes, GIB / 2);
-    put("/proc/self/cgroup", "5:memory:/docker/abcdef/inner\n"); /* not below the mount, only spelled alike */
+    tree_put("/proc/self/cgroup", "5:memory:/docker/abcdef/inner\n"); /* not below the mount, only spelled alike */
     assert_int_equal(look().cgroup_limit_bytes, GIB);
-    put("/proc/self/cgroup", "5:memory:/gone/elsewhere\n");
+    tree_put("/proc/self/cgroup", "5:memory:/gone/elsewhere\n");
     assert_int_equal(look().cgroup_limit_bytes, GIB);
 }
 
 static void test_hybrid(void **state)
 {
-    put("/proc/self/mountinfo", MOUNT_V1_MEMORY "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-    put("/proc/self/cgroup", "4:memory:/job\n0::/job\n");
-    put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
-    put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1024\n");
-    put("/sys/fs/cgroup/unified/job/cgroup.procs", "1\n"); /* no memory controller there */
+    tree_put("/proc/self/mountinfo", MOUNT_V1_MEMORY "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    tree_put("/proc/self/cgroup", "4:memory:/job\n0::/job\n");
+    tree_put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "2147483648\n");
+    tree_put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "1024\n");
+    tree_put("/sys/fs/cgroup/unified/job/cgroup.procs", "1\n"); /* no memory controller there */
     assert_int_equal(look().cgroup_limit_bytes, 2 * GIB);
-    put("/sys/fs/cgroup/unified/job/memory.max", "1073741824\n");
+    tree_put("/sys/fs/cgroup/unified/job/memory.max", "1073741824\n");
     struct os_memory m = look();
     assert_int_equal(m.cgroup_limit_bytes, GIB);
     assert_string_equal(m.cgroup_path, "/sys/fs/cgroup/unified/job");
@@ -179,43 +141,43 @@ static void test_hybrid(void **state)
 
 static void test_rubbish(void **state)
 {
-    put("/proc/self/mountinfo", "\n - \n1 2 3\n30 23 0:26 / - cgroup2 cgroup2 rw\n- cgroup2\n" MOUNT_V2);
-    put("/proc/self/cgroup", "\n:\n::\n0:\nnonsense\n0::/x\n");
-    put("/sys/fs/cgroup/x/memory.max", "twelve\n");
+    tree_put("/proc/self/mountinfo", "\n - \n1 2 3\n30 23 0:26 / - cgroup2 cgroup2 rw\n- cgroup2\n" MOUNT_V2);
+    tree_put("/proc/self/cgroup", "\n:\n::\n0:\nnonsense\n0::/x\n");
+    tree_put("/sys/fs/cgroup/x/memory.max", "twelve\n");
     assert_int_equal(look().cgroup_limit_bytes, UINT64_MAX);
-    put("/sys/fs/cgroup/x/memory.max", "");
+    tree_put("/sys/fs/cgroup/x/memory.max", "");
     assert_int_equal(look().cgroup_limit_bytes, UINT64_MAX);
-    put("/sys/fs/cgroup/x/memory.max", "4096\n"); /* no memory.current: nothing used */
+    tree_put("/sys/fs/cgroup/x/memory.max", "4096\n"); /* no memory.current: nothing used */
     assert_int_equal(look().cgroup_limit_bytes, 4096);
     assert_int_equal(look().cgroup_used_bytes, 0);
     char text[5000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     memcpy(text, "0::/", 4);
-    put("/proc/self/cgroup", text); /* too long a path */
+    tree_put("/proc/self/cgroup", text); /* too long a path */
     assert_int_equal(look().cgroup_limit_bytes, UINT64_MAX);
-    put("/proc/meminfo", "rubbish");
+    tree_put("/proc/meminfo", "rubbish");
     assert_int_equal(look().total_bytes, 0);
 }
 
 static void test_quota(void **state)
 {
-    assert_int_equal(os_cpu_quota_at(root), 0);
-    put("/proc/self/mountinfo", MOUNT_V2);
-    put("/proc/self/cgroup", "0::/a/b\n");
-    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-    assert_int_equal(os_cpu_quota_at(root), 0);
-    put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
-    assert_int_equal(os_cpu_quota_at(root), 3);
-    put("/sys/fs/cgroup/a/b/cpu.max", "1000 100000\n");
-    assert_int_equal(os_cpu_quota_at(root), 1);
-    put("/proc/self/mountinfo", MOUNT_V1_CPU MOUNT_V1_MEMORY);
-    put("/proc/self/cgroup", "3:cpu,cpuacct:/x\n2:cpuset:/y\n");
-    put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
-    put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
-    assert_int_equal(os_cpu_quota_at(root), 0);
-    put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
-    assert_int_equal(os_cpu_quota_at(root), 4);
+    assert_int_equal(os_cpu_quota_at(tree_root), 0);
+    tree_put("/proc/self/mountinfo", MOUNT_V2);
+    tree_put("/proc/self/cgroup", "0::/a/b\n");
+    tree_put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_int_equal(os_cpu_quota_at(tree_root), 0);
+    tree_put("/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    assert_int_equal(os_cpu_quota_at(tree_root), 3);
+    tree_put("/sys/fs/cgroup/a/b/cpu.max", "1000 100000\n");
+    assert_int_equal(os_cpu_quota_at(tree_root), 1);
+    tree_put("/proc/self/mountinfo", MOUNT_V1_CPU MOUNT_V1_MEMORY);
+    tree_put("/proc/self/cgroup", "3:cpu,cpuacct:/x\n2:cpuset:/y\n");
+    tree_put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+    tree_put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(os_cpu_quota_at(tree_root), 0);
+    tree_put("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
+    assert_int_equal(os_cpu_quota_at(tree_root), 4);
 }
 
 /* The real machine: what it says is plausible. */
@@ -228,8 +190,6 @@ static void test_here(void **state)
     assert_true(os_resident_bytes() > 0);
     assert_true(os_resident_peak_bytes() >= os_resident_bytes() / 2);
 }
-
-#define WITH_TREE(name) cmocka_unit_test_setup_teardown(name, tree_begin, tree_end)
 
 int main(void)
 {

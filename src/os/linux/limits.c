@@ -119,6 +119,8 @@ void os_memory_at(const char *root, struct os_memory *out)
 
 void os_memory(struct os_memory *out) { os_memory_at("", out); }
 
+void linux_memory(void *user, struct os_memory *out) { os_memory_at("", out); }
+
 uint64_t os_resident_bytes(void)
 {
     uint64_t bytes = 0;
