@@ -381,6 +381,7 @@ static void pump(struct io *io)
     } else {
         for (unsigned i = 0; i < IO_PRIORITIES; i++)
             while (io->waiting[i].first) {
+                if (i == IO_GUESS && io->handed_by[i] >= io->config.guess_depth) goto full;
                 if (!take_place(io, (enum io_priority)i)) goto full;
                 request_start_next(io, io->waiting[i].first);
             }

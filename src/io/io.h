@@ -33,6 +33,7 @@ struct io_config {
     enum io_backend backend;    /* IO_AUTO: uring, else threads. An explicit one that cannot be had is an error */
     bool buffered;              /* true: do not try direct I/O (tests, --io ...:buffered) */
     unsigned depth;             /* reads in flight; 0: 32 */
+    unsigned guess_depth;       /* of priority IO_GUESS, so that a demanded read finds the disk nearly idle; 0: 4 */
     unsigned threads;           /* of the `threads` back end; 0: 8 */
     size_t piece_bytes;         /* 0: 512 KiB; rounded up to the alignment */
     size_t requests_max;        /* requests outstanding at once; 0: 4096 */

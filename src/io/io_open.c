@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define DEPTH_DEFAULT 32u
+#define GUESS_DEPTH_DEFAULT 4 /* 2 MiB in flight: a few milliseconds of an NVMe disk */
 #define DEPTH_MAX 1024u
 #define THREADS_DEFAULT 8u
 #define THREADS_MAX 256u
@@ -35,6 +36,7 @@ const char *io_backend_name(enum io_backend backend)
 static enum sluice_status fill_defaults(struct io_config *c, struct sluice_error *err)
 {
     if (c->depth == 0) c->depth = DEPTH_DEFAULT;
+    if (c->guess_depth == 0) c->guess_depth = GUESS_DEPTH_DEFAULT;
     if (c->threads == 0) c->threads = THREADS_DEFAULT;
     if (c->piece_bytes == 0) c->piece_bytes = PIECE_BYTES_DEFAULT;
     if (c->requests_max == 0) c->requests_max = REQUESTS_DEFAULT;

@@ -75,7 +75,7 @@ static void test_overtake(void **state)
         rig_init(&r, 64 * PIECE, 128 * PIECE);
         struct io_config config = rig_config(&r, backends[i]);
         config.piece_bytes = PIECE;
-        config.depth = 8;
+        config.depth = config.guess_depth = 8;
         config.threads = 1; /* two could change places between taking a piece and reading it */
         rig_open(&r, &config);
         unsigned begin = backends[i] == IO_URING ? 8 : backends[i] == IO_THREADS ? 1 : 0;
@@ -230,11 +230,45 @@ static void test_cancel(void **state)
     }
 }
 
+/* A guess takes its share of the places and no more; a demanded read finds the others free. */
+static void test_guess_depth(void **state)
+{
+    enum io_backend backends[3];
+    unsigned n = rig_backends(backends);
+    for (unsigned i = 0; i < n; i++) {
+        if (backends[i] == IO_SYNC) continue; /* one read at a time anyway */
+        struct rig r;
+        rig_init(&r, 64 * PIECE, 64 * PIECE);
+        struct io_config config = rig_config(&r, backends[i]);
+        config.piece_bytes = PIECE;
+        config.depth = 8;
+        config.guess_depth = 2;
+        config.threads = 8;
+        rig_open(&r, &config);
+        fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = 3});
+        struct io_request guess = rig_request(&r, 0, 20 * PIECE, IO_GUESS, 0), *list = &guess;
+        guess.tag = 0;
+        assert_int_equal(io_submit(r.io, &list, 1, NULL), SLUICE_OK);
+        fault_wait_hung(&r.fault, 2);
+        struct io_request demand = rig_request(&r, 50 * PIECE, PIECE, IO_DEMAND, 50 * PIECE);
+        demand.tag = 1;
+        list = &demand;
+        assert_int_equal(io_submit(r.io, &list, 1, NULL), SLUICE_OK);
+        fault_wait_hung(&r.fault, 3);
+        assert_int_equal(piece_of(&r, &r.fault.reads[2]), 50); /* not a third piece of the guess */
+        fault_release(&r.fault);
+        unsigned seen[2] = {0};
+        assert_int_equal(rig_drain(&r, seen, 2), 2);
+        assert_true(test_file_matches(r.memory, 0, 20 * PIECE));
+        rig_end(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),        cmocka_unit_test(test_overtake), cmocka_unit_test(test_raise),
-        cmocka_unit_test(test_raise_handed), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_raise_handed), cmocka_unit_test(test_cancel),   cmocka_unit_test(test_guess_depth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
