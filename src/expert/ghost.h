@@ -14,8 +14,9 @@ struct expert_ghosts; /* opaque */
 
 struct expert_ghost_config {
     uint64_t slots_bytes; /* of the cache that is imagined, all layers */
-    const uint8_t *kept;  /* [n_experts] by key, nonzero: once there it never leaves; NULL: none. Borrowed: the caller
-                             may change it between steps and calls expert_ghosts_kept then */
+    const uint8_t *kept;  /* [n_experts] by key, nonzero: once there it never leaves, as far as the cache's floor stays
+                             free (who came first stays); NULL: none. Borrowed: the caller may change it between steps
+                             and calls expert_ghosts_kept then */
 };
 
 struct expert_ghost_result {

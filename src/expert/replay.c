@@ -1,6 +1,6 @@
 #include "expert/replay.h"
 
-#include "base/assert.h"
+#include "expert/slots_sim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +9,11 @@ struct simulation {
     const struct trace *trace;
     const struct replay_config *config;
     struct replay_result *out;
-    struct policy *policy;
+    struct slots_sim slots;
     struct policy_layer *layers; /* [n_layers] */
-    uint32_t n_keys;
-    uint32_t *n_there; /* [n_classes] slots in use */
-    bool *there;       /* [n_keys] */
-    uint32_t *held;    /* [largest n_expert] keys of the running want that are pinned */
-    uint32_t *ids;     /* [largest n_expert] */
-    float *weights;    /* the same */
-    bool *wanted;      /* [largest n_expert] */
+    uint32_t *ids;               /* [largest n_expert] */
+    float *weights;              /* the same */
+    bool *wanted;                /* [largest n_expert] */
 };
 
 uint32_t replay_n_used(const struct trace *t)
@@ -28,75 +24,25 @@ uint32_t replay_n_used(const struct trace *t)
     return n;
 }
 
-static uint32_t slots_of(const struct simulation *s, uint32_t layer)
-{
-    uint32_t n = s->config->slots_per_layer ? s->config->slots_per_layer : s->config->slots;
-    uint32_t most = s->config->slots_per_layer ? s->layers[layer].n_expert : s->n_keys;
-    return n < most ? n : most;
-}
-
 static enum sluice_status too_few(uint32_t slots, uint32_t n_used, struct sluice_error *err)
 {
     return base_fail(err, SLUICE_ERR_USAGE, "give at least K slots (K: experts used a token)",
                      "%u slots cannot hold the %u experts of one token", slots, n_used);
 }
 
-/* ---- one want ---- */
+/* ---- steps ---- */
 
-static void count(struct simulation *s, uint32_t layer, bool hit, bool decode)
+static void want(struct simulation *s, uint32_t layer, uint32_t n, bool decode)
 {
     struct replay_result *r = s->out;
-    r->all_hits += hit;
-    r->all_misses += !hit;
+    const uint32_t n_hits = slots_want(&s->slots, layer, s->ids, n);
+    r->all_hits += n_hits;
+    r->all_misses += n - n_hits;
     if (!decode) return;
-    r->hits += hit;
-    r->misses += !hit;
-    if (!hit) r->read_bytes += s->trace->layers[layer].expert_bytes;
+    r->hits += n_hits;
+    r->misses += n - n_hits;
+    r->read_bytes += (n - n_hits) * s->trace->layers[layer].expert_bytes;
 }
-
-static void give_all(struct simulation *s, uint32_t class_index, uint32_t *n_held)
-{
-    for (uint32_t i = 0; i < *n_held; i++) policy_insert(s->policy, class_index, s->held[i]);
-    *n_held = 0;
-}
-
-/* As the cache does it: hits are pinned first, then slots are found for the others in order. */
-static void want(struct simulation *s, uint32_t layer, const uint32_t *ids, uint32_t n, bool decode)
-{
-    const struct policy_layer *l = &s->layers[layer];
-    const uint32_t slots = slots_of(s, layer);
-    uint32_t n_held = 0, n_missing = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t key = l->first_key + ids[i];
-        count(s, layer, s->there[key], decode);
-        s->wanted[ids[i]] = !s->there[key]; /* until its slot is found */
-        n_missing += !s->there[key];
-        if (!s->there[key]) continue;
-        policy_remove(s->policy, l->class_index, key);
-        s->held[n_held++] = key;
-    }
-    for (uint32_t i = 0; n_missing && i < n; i++) {
-        if (!s->wanted[ids[i]]) continue;
-        uint32_t key = l->first_key + ids[i];
-        if (s->n_there[l->class_index] < slots) {
-            s->n_there[l->class_index]++;
-        } else {
-            uint32_t victim = policy_victim(s->policy, l->class_index);
-            if (victim == POLICY_NONE) { /* a wave is over */
-                give_all(s, l->class_index, &n_held);
-                victim = policy_victim(s->policy, l->class_index);
-            }
-            policy_remove(s->policy, l->class_index, victim);
-            s->there[victim] = false;
-            s->out->evictions++;
-        }
-        s->there[key] = true;
-        s->held[n_held++] = key;
-    }
-    give_all(s, l->class_index, &n_held);
-}
-
-/* ---- steps ---- */
 
 /* Tokens [begin, end) layer by layer, each expert wanted once, in ascending order. */
 static void run_step(struct simulation *s, uint32_t begin, uint32_t end)
@@ -109,7 +55,7 @@ static void run_step(struct simulation *s, uint32_t begin, uint32_t end)
         memset(s->wanted, 0, n_expert * sizeof *s->wanted);
         for (uint32_t token = begin; token < end; token++) {
             n = trace_choice(t, token, layer, s->ids, s->weights);
-            if (n) policy_route(s->policy, layer, s->ids, s->weights, n, token - begin);
+            if (n) policy_route(s->slots.policy, layer, s->ids, s->weights, n, token - begin);
             for (uint32_t i = 0; i < n; i++) s->wanted[s->ids[i]] = true;
         }
         if (end - begin > 1) {
@@ -117,9 +63,9 @@ static void run_step(struct simulation *s, uint32_t begin, uint32_t end)
             for (uint32_t e = 0; e < n_expert; e++)
                 if (s->wanted[e]) s->ids[n++] = e;
         }
-        want(s, layer, s->ids, n, t->flags[begin] & TRACE_DECODE);
+        want(s, layer, n, t->flags[begin] & TRACE_DECODE);
     }
-    policy_tick(s->policy, end - begin);
+    policy_tick(s->slots.policy, end - begin);
 }
 
 static void run_all(struct simulation *s)
@@ -128,7 +74,7 @@ static void run_all(struct simulation *s)
     for (uint32_t begin = 0, end; begin < t->n_tokens; begin = end) {
         end = begin + 1;
         while (!s->config->slots_per_layer && end < t->n_tokens && !(t->flags[end] & TRACE_STEP)) end++;
-        if (t->flags[begin] & TRACE_PROMPT) policy_prompt(s->policy);
+        if (t->flags[begin] & TRACE_PROMPT) policy_prompt(s->slots.policy);
         run_step(s, begin, end);
         if (t->flags[begin] & TRACE_DECODE) s->out->n_tokens += end - begin;
     }
@@ -137,13 +83,14 @@ static void run_all(struct simulation *s)
 static uint32_t shape(struct simulation *s, uint32_t *largest)
 {
     const struct trace *t = s->trace;
+    uint32_t n_keys = 0;
     *largest = 0;
     for (uint32_t i = 0; i < t->n_layers; i++) {
-        s->layers[i] = (struct policy_layer){.first_key = s->n_keys,
+        s->layers[i] = (struct policy_layer){.first_key = n_keys,
                                              .n_expert = t->layers[i].n_expert,
                                              .n_used = t->layer_at[i + 1] - t->layer_at[i],
                                              .class_index = s->config->slots_per_layer ? i : 0};
-        s->n_keys += t->layers[i].n_expert;
+        n_keys += t->layers[i].n_expert;
         if (t->layers[i].n_expert > *largest) *largest = t->layers[i].n_expert;
     }
     return s->config->slots_per_layer ? t->n_layers : 1;
@@ -157,31 +104,35 @@ enum sluice_status replay_run(const struct trace *t, const struct replay_config 
     memset(out, 0, sizeof *out);
     if (slots < replay_n_used(t)) return too_few(slots, replay_n_used(t), err);
     enum sluice_status status = SLUICE_ERR_MEMORY;
+    uint64_t *ones = NULL;
     s.layers = calloc((size_t)t->n_layers + 1, sizeof *s.layers);
     if (!s.layers) goto fail;
     uint32_t largest, n_classes = shape(&s, &largest);
-    s.n_there = calloc((size_t)n_classes + 1, sizeof *s.n_there);
-    s.there = calloc((size_t)s.n_keys + 1, sizeof *s.there);
-    s.held = calloc((size_t)largest + 1, sizeof *s.held);
+    ones = calloc((size_t)n_classes + 1, sizeof *ones);
     s.ids = calloc((size_t)largest + 1, sizeof *s.ids);
     s.weights = calloc((size_t)largest + 1, sizeof *s.weights);
     s.wanted = calloc((size_t)largest + 1, sizeof *s.wanted);
-    if (!s.n_there || !s.there || !s.held || !s.ids || !s.weights || !s.wanted) goto fail;
+    if (!ones || !s.ids || !s.weights || !s.wanted) goto fail;
+    for (uint32_t i = 0; i < n_classes; i++) ones[i] = 1; /* room is counted in slots */
     struct policy_shape model = config->tuning;
     model.layers = s.layers;
     model.n_layers = t->n_layers;
     model.n_classes = n_classes;
-    status = policy_create(config->policy, &model, &s.policy, err);
+    const struct slots_config how = {.policy = config->policy,
+                                     .shape = &model,
+                                     .slot_bytes = ones,
+                                     .room_bytes = slots,
+                                     .room_each = config->slots_per_layer != 0};
+    status = slots_create(&s.slots, &how, err);
     if (!status) run_all(&s);
-    policy_destroy(s.policy);
+    out->evictions = s.slots.evictions;
+    slots_destroy(&s.slots);
 
 fail:
     free(s.wanted);
     free(s.weights);
     free(s.ids);
-    free(s.held);
-    free(s.there);
-    free(s.n_there);
+    free(ones);
     free(s.layers);
     return status == SLUICE_ERR_MEMORY ? base_fail(err, status, NULL, "no memory for a replay") : status;
 }
