@@ -12,9 +12,10 @@
  * floor, or if most of the chunk's experts are warmer than the own victim (then evicting that one costs less). Classes
  * in balance would pass chunks to and fro with every layer, so a class evicts a few of its own in between. All of this
  * is O(classes) and O(slots of one chunk), both small, and O(log n) in the number of experts. */
-#include "expert/arena.h"
+#include "expert/arena_private.h"
 
 #include "base/assert.h"
+#include "os/locker.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,30 +83,29 @@ size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_b
 {
     struct geometry g = lay_out(catalog, slots_bytes);
     return g.n_frames * (sizeof(struct arena_chunk) + g.n_per_frame * sizeof(struct arena_slot)) +
-           expert_catalog_n_experts(catalog) * sizeof(uint32_t) +
+           expert_catalog_n_experts(catalog) * (sizeof(uint32_t) + sizeof(uint8_t)) +
            policy_memory_bytes(expert_catalog_policy_shape(catalog));
 }
 
 /* ---- where a slot is ---- */
 
-static uint32_t chunk_of(const struct arena *a, uint32_t slot) { return slot / a->n_per_frame; }
+uint32_t arena_chunk_of(const struct arena *a, uint32_t slot) { return slot / a->n_per_frame; }
 
 static uint8_t *frame_memory(const struct arena *a, uint32_t chunk) { return a->base + chunk * a->frame_bytes; }
 
-/* Of its slots; what is registered with io. */
-static size_t chunk_bytes(const struct arena *a, const struct arena_chunk *chunk)
+size_t arena_chunk_bytes(const struct arena *a, const struct arena_chunk *chunk)
 {
     return (size_t)chunk->n_slots * a->classes[chunk->class_index].shape->slot_bytes;
 }
 
 struct arena_class *arena_class_of(struct arena *a, uint32_t slot)
 {
-    return &a->classes[a->chunks[chunk_of(a, slot)].class_index];
+    return &a->classes[a->chunks[arena_chunk_of(a, slot)].class_index];
 }
 
 uint8_t *arena_memory(const struct arena *a, uint32_t slot)
 {
-    uint32_t chunk = chunk_of(a, slot);
+    uint32_t chunk = arena_chunk_of(a, slot);
     uint64_t slot_bytes = a->classes[a->chunks[chunk].class_index].shape->slot_bytes;
     return frame_memory(a, chunk) + slot % a->n_per_frame * slot_bytes;
 }
@@ -135,6 +135,83 @@ static void list_remove(struct arena *a, uint32_t slot)
     if (s->next != ARENA_NONE) a->slots[s->next].prev = s->prev;
 }
 
+/* ---- who may leave ---- */
+
+uint32_t arena_usable(const struct arena_class *class) { return class->n_slots - class->n_stuck; }
+
+/* Slots that demand can have: those of guesses and those that stay are not among them (E4). */
+uint32_t arena_open(const struct arena_class *class) { return arena_usable(class) - class->n_guess - class->n_kept; }
+
+static void queue_push(struct arena *a, uint32_t slot)
+{
+    struct arena_class *class = arena_class_of(a, slot);
+    struct arena_slot *s = &a->slots[slot];
+    s->prev = class->guess_last;
+    s->next = ARENA_NONE;
+    if (s->prev == ARENA_NONE)
+        class->guess_first = slot;
+    else
+        a->slots[s->prev].next = slot;
+    class->guess_last = slot;
+}
+
+static void queue_remove(struct arena *a, uint32_t slot)
+{
+    struct arena_class *class = arena_class_of(a, slot);
+    struct arena_slot *s = &a->slots[slot];
+    if (s->prev == ARENA_NONE)
+        class->guess_first = s->next;
+    else
+        a->slots[s->prev].next = s->next;
+    if (s->next == ARENA_NONE)
+        class->guess_last = s->prev;
+    else
+        a->slots[s->next].prev = s->prev;
+}
+
+/* A READY slot becomes a guess in the queue, one that stays, or one that the policy may choose. */
+static void settle(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    struct arena_class *class = arena_class_of(a, slot);
+    if (s->guess) {
+        queue_push(a, slot);
+    } else if (a->keep[s->key] && arena_open(class) > class->floor) {
+        s->kept = true;
+        class->n_kept++;
+        a->n_kept++;
+        a->chunks[arena_chunk_of(a, slot)].n_kept++;
+    } else {
+        policy_insert(a->policy, a->chunks[arena_chunk_of(a, slot)].class_index, s->key);
+    }
+}
+
+static void unsettle(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    if (s->guess) {
+        queue_remove(a, slot);
+    } else if (s->kept) {
+        s->kept = false;
+        arena_class_of(a, slot)->n_kept--;
+        a->n_kept--;
+        a->chunks[arena_chunk_of(a, slot)].n_kept--;
+    } else {
+        policy_remove(a->policy, a->chunks[arena_chunk_of(a, slot)].class_index, s->key);
+    }
+}
+
+void arena_keep(struct arena *a, uint32_t key, enum arena_reason reason, bool on)
+{
+    const uint8_t before = a->keep[key], after = (uint8_t)(on ? before | reason : before & ~reason);
+    a->keep[key] = after;
+    const uint32_t slot = a->slot_of[key];
+    if (slot == ARENA_NONE || a->slots[slot].state != SLOT_READY || a->slots[slot].guess) return;
+    if (a->slots[slot].kept == (after != 0)) return;
+    unsettle(a, slot);
+    settle(a, slot);
+}
+
 /* ---- transitions ---- */
 
 static void hold(struct arena *a, uint32_t slot, int direction)
@@ -152,7 +229,7 @@ void arena_begin(struct arena *a, uint32_t slot, uint32_t key, uint32_t read)
     list_remove(a, slot);
     *s = (struct arena_slot){.key = key, .owner = read, .state = SLOT_READING};
     a->slot_of[key] = slot;
-    a->chunks[chunk_of(a, slot)].n_busy++;
+    a->chunks[arena_chunk_of(a, slot)].n_busy++;
     hold(a, slot, 1);
 }
 
@@ -162,9 +239,39 @@ void arena_arrive(struct arena *a, uint32_t slot)
     BASE_ASSERT(s->state == SLOT_READING && !s->disowned, "READING -> READY");
     BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
     s->state = SLOT_READY;
-    a->chunks[chunk_of(a, slot)].n_busy--;
+    a->chunks[arena_chunk_of(a, slot)].n_busy--;
     a->n_resident++;
-    policy_insert(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+    settle(a, slot);
+}
+
+void arena_guess(struct arena *a, uint32_t slot, uint8_t source)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->state == SLOT_READING && !s->guess, "a guess is marked when it begins");
+    s->guess = true;
+    s->source = source;
+    arena_class_of(a, slot)->n_guess++;
+}
+
+void arena_promote(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    BASE_ASSERT(s->guess && (s->state == SLOT_READING || s->state == SLOT_READY), "a guess comes true once");
+    if (s->state == SLOT_READY) unsettle(a, slot);
+    s->guess = false;
+    arena_class_of(a, slot)->n_guess--;
+    if (s->state == SLOT_READY) settle(a, slot);
+}
+
+/* A guess that leaves was for nothing. */
+static void forget_guess(struct arena *a, uint32_t slot)
+{
+    struct arena_slot *s = &a->slots[slot];
+    if (!s->guess) return;
+    s->guess = false;
+    arena_class_of(a, slot)->n_guess--;
+    a->wasted[s->source]++;
+    a->wasted_bytes[s->source] += arena_class_of(a, slot)->shape->expert_bytes;
 }
 
 void arena_fail(struct arena *a, uint32_t slot)
@@ -172,8 +279,9 @@ void arena_fail(struct arena *a, uint32_t slot)
     struct arena_slot *s = &a->slots[slot];
     BASE_ASSERT(s->state == SLOT_READING && s->disowned, "READING -> FREE only after the failure was seen");
     BASE_ASSERT(!s->stuck, "E2 memory that the kernel holds is io's");
+    forget_guess(a, slot);
     s->state = SLOT_FREE;
-    a->chunks[chunk_of(a, slot)].n_busy--;
+    a->chunks[arena_chunk_of(a, slot)].n_busy--;
     hold(a, slot, -1);
     list_push(a, slot);
 }
@@ -181,11 +289,11 @@ void arena_fail(struct arena *a, uint32_t slot)
 void arena_pin(struct arena *a, uint32_t slot, uint32_t item)
 {
     struct arena_slot *s = &a->slots[slot];
-    BASE_ASSERT(s->state == SLOT_READY, "READY -> PINNED; wanted experts are distinct");
+    BASE_ASSERT(s->state == SLOT_READY && !s->guess, "READY -> PINNED; wanted experts are distinct");
+    unsettle(a, slot); /* E1 */
     s->state = SLOT_PINNED;
     s->owner = item;
-    a->chunks[chunk_of(a, slot)].n_busy++;
-    policy_remove(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key); /* E1 */
+    a->chunks[arena_chunk_of(a, slot)].n_busy++;
 }
 
 void arena_unpin(struct arena *a, uint32_t slot)
@@ -193,8 +301,8 @@ void arena_unpin(struct arena *a, uint32_t slot)
     struct arena_slot *s = &a->slots[slot];
     BASE_ASSERT(s->state == SLOT_PINNED, "PINNED -> READY");
     s->state = SLOT_READY;
-    a->chunks[chunk_of(a, slot)].n_busy--;
-    policy_insert(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+    a->chunks[arena_chunk_of(a, slot)].n_busy--;
+    settle(a, slot);
 }
 
 void arena_evict(struct arena *a, uint32_t slot)
@@ -202,7 +310,8 @@ void arena_evict(struct arena *a, uint32_t slot)
     struct arena_slot *s = &a->slots[slot];
     BASE_ASSERT(s->state == SLOT_READY, "E1 a pinned slot is never a victim, nor is one that io holds (E2)");
     BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
-    policy_remove(a->policy, a->chunks[chunk_of(a, slot)].class_index, s->key);
+    unsettle(a, slot);
+    forget_guess(a, slot);
     a->slot_of[s->key] = ARENA_NONE;
     s->state = SLOT_FREE;
     a->n_resident--;
@@ -223,6 +332,7 @@ void arena_stick(struct arena *a, uint32_t slot)
 {
     struct arena_slot *s = &a->slots[slot];
     BASE_ASSERT(s->state == SLOT_READING && s->disowned && !s->stuck, "E2 only io's memory gets stuck");
+    forget_guess(a, slot);
     s->stuck = true;
     arena_class_of(a, slot)->n_stuck++;
 }
@@ -237,14 +347,13 @@ void arena_release(struct arena *a, uint32_t slot)
 
 /* ---- chunks ---- */
 
-/* Slots of a class that can hold experts. */
-static uint32_t usable(const struct arena_class *class) { return class->n_slots - class->n_stuck; }
-
 /* Makes the committed chunk's slots FREE ones of its class. Pushed in reverse, so that the first is used first. */
 static void carve(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
-    io_memory_add(a->config.io, frame_memory(a, chunk), chunk_bytes(a, h));
+    io_memory_add(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
+    if (a->config.locker)
+        h->locked_bytes = os_lock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), false);
     a->classes[h->class_index].n_slots += h->n_slots;
     for (uint32_t i = h->n_slots; i-- > 0;) {
         uint32_t slot = chunk * a->n_per_frame + i;
@@ -262,8 +371,7 @@ static void say_refused(struct arena *a, size_t bytes, int error)
              bytes, strerror(error), a->committed_bytes, a->limit_bytes);
 }
 
-/* Commits or returns the end of a frame's memory. 0 or -errno; then nothing has changed. */
-static int set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
+int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
 {
     const struct os_calls *os = a->config.os;
     uint64_t have = a->chunks[chunk].bytes;
@@ -286,13 +394,13 @@ static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
 {
     struct arena_class *class = &a->classes[class_index];
     uint32_t chunk = a->empty, slot_bytes = class->shape->slot_bytes, n = class->fit < n_max ? class->fit : n_max;
-    if (chunk == ARENA_NONE || usable(class) >= class->shape->n_experts) return false;
+    if (chunk == ARENA_NONE || arena_usable(class) >= class->shape->n_experts) return false;
     struct arena_chunk *h = &a->chunks[chunk];
     uint64_t room = (a->limit_bytes - a->committed_bytes + h->bytes) / slot_bytes;
-    if (n > class->shape->n_experts - usable(class)) n = class->shape->n_experts - usable(class);
+    if (n > class->shape->n_experts - arena_usable(class)) n = class->shape->n_experts - arena_usable(class);
     if (n > room) n = (uint32_t)room;
     uint64_t bytes = (uint64_t)n * slot_bytes;
-    int error = bytes > h->bytes ? set_bytes(a, chunk, bytes) : 0;
+    int error = bytes > h->bytes ? arena_set_bytes(a, chunk, bytes) : 0;
     if (error < 0) {
         say_refused(a, (size_t)(bytes - h->bytes), -error);
         a->limit_bytes = a->committed_bytes;
@@ -303,25 +411,27 @@ static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
     h->n_slots = n;
     h->class_index = class_index;
     h->n_busy = 0;
-    set_bytes(a, chunk, chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
+    arena_set_bytes(a, chunk, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
     carve(a, chunk);
     return true;
 }
 
-/* Evicts a chunk's experts; the frame is empty then and still has its memory. */
-static void retire(struct arena *a, uint32_t chunk)
+void arena_retire(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
     struct arena_class *class = &a->classes[h->class_index];
-    BASE_ASSERT(h->n_busy == 0, "E1, E2 a chunk with a pinned or reading slot stays");
-    BASE_ASSERT(usable(class) >= class->floor + h->n_slots, "E4 a class never goes below its floor");
+    BASE_ASSERT(h->n_busy == 0 && h->n_kept == 0, "E1, E2 a chunk with a pinned, kept or reading slot stays");
     for (uint32_t i = 0; i < h->n_slots; i++) {
         uint32_t slot = chunk * a->n_per_frame + i;
         if (a->slots[slot].state == SLOT_READY) arena_evict(a, slot);
         list_remove(a, slot);
     }
     class->n_slots -= h->n_slots;
-    io_memory_forget(a->config.io, frame_memory(a, chunk), chunk_bytes(a, h));
+    BASE_ASSERT(arena_open(class) >= class->floor, "E4 a class never goes below its floor");
+    io_memory_forget(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
+    if (a->config.locker)
+        os_unlock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), h->locked_bytes);
+    h->locked_bytes = 0;
     h->n_slots = 0;
     h->next_empty = a->empty;
     a->empty = chunk;
@@ -355,9 +465,9 @@ static uint32_t colder_chunk(const struct arena *a, uint32_t class_index, bool m
         if (other == POLICY_NONE) continue;
         if (own != POLICY_NONE && policy_compare(a->policy, other, own) > 0) continue;
         if (best != POLICY_NONE && policy_compare(a->policy, other, best) > 0) continue;
-        uint32_t chunk = chunk_of(a, a->slot_of[other]);
+        uint32_t chunk = arena_chunk_of(a, a->slot_of[other]);
         const struct arena_chunk *h = &a->chunks[chunk];
-        if (h->n_busy || usable(&a->classes[i]) < a->classes[i].floor + h->n_slots) continue;
+        if (h->n_busy || h->n_kept || arena_open(&a->classes[i]) < a->classes[i].floor + h->n_slots) continue;
         if (own != POLICY_NONE && !mostly_colder(a, chunk, own)) continue;
         best = other;
         best_chunk = chunk;
@@ -370,36 +480,110 @@ static bool make_room(struct arena *a, uint32_t class_index, bool must)
 {
     struct arena_class *class = &a->classes[class_index];
     if (grow(a, class_index, UINT32_MAX)) return true;
-    if (usable(class) >= class->shape->n_experts) return false;
+    if (arena_usable(class) >= class->shape->n_experts) return false;
     if (!must && class->n_evicted < EVICT_BETWEEN) return false;
     for (int i = 0; i < RETIRE_MAX; i++) {
         uint32_t chunk = colder_chunk(a, class_index, must);
         if (chunk == ARENA_NONE) return false;
-        retire(a, chunk);
+        arena_retire(a, chunk);
         class->n_evicted = 0;
         if (grow(a, class_index, UINT32_MAX)) return true;
-        set_bytes(a, chunk, 0); /* too small alone: makes room under the limit */
+        arena_set_bytes(a, chunk, 0); /* too small alone: makes room under the limit */
     }
     return false;
+}
+
+bool arena_evict_one(struct arena *a, uint32_t class_index)
+{
+    uint32_t victim = policy_victim(a->policy, class_index), slot = a->classes[class_index].guess_first;
+    if (victim != POLICY_NONE) slot = a->slot_of[victim];
+    if (slot == ARENA_NONE) return false;
+    arena_evict(a, slot);
+    return true;
 }
 
 uint32_t arena_acquire(struct arena *a, uint32_t class_index)
 {
     struct arena_class *class = &a->classes[class_index];
-    if (class->free == ARENA_NONE && !make_room(a, class_index, false)) {
-        uint32_t victim = policy_victim(a->policy, class_index);
-        if (victim == POLICY_NONE) return ARENA_NONE;
-        arena_evict(a, a->slot_of[victim]);
+    if (class->free != ARENA_NONE) return class->free;
+    if (class->n_guess > class->reserve && class->guess_first != ARENA_NONE) {
+        arena_evict(a, class->guess_first); /* the reserve has become smaller */
+    } else if (!make_room(a, class_index, false)) {
+        if (!arena_evict_one(a, class_index)) return ARENA_NONE;
         class->n_evicted++;
     }
     return class->free;
 }
 
+uint32_t arena_acquire_guess(struct arena *a, uint32_t class_index)
+{
+    struct arena_class *class = &a->classes[class_index];
+    if (class->n_guess >= class->reserve) {
+        if (class->guess_first == ARENA_NONE || class->n_guess > class->reserve) return ARENA_NONE;
+        arena_evict(a, class->guess_first);
+        return class->free;
+    }
+    if (arena_open(class) <= class->floor && !grow(a, class_index, UINT32_MAX)) return ARENA_NONE;
+    if (arena_open(class) <= class->floor) return ARENA_NONE;
+    if (class->free == ARENA_NONE && !grow(a, class_index, UINT32_MAX)) {
+        uint32_t victim = policy_victim(a->policy, class_index);
+        if (victim == POLICY_NONE) return ARENA_NONE;
+        arena_evict(a, a->slot_of[victim]);
+    }
+    return class->free;
+}
+
+uint32_t arena_acquire_spare(struct arena *a, uint32_t class_index)
+{
+    struct arena_class *class = &a->classes[class_index];
+    if (class->free == ARENA_NONE && !grow(a, class_index, UINT32_MAX)) return ARENA_NONE;
+    return class->free;
+}
+
+uint32_t arena_slots_possible(const struct arena *a, uint32_t class_index)
+{
+    const struct arena_class *class = &a->classes[class_index];
+    uint64_t room = a->limit_bytes > a->committed_bytes ? a->limit_bytes - a->committed_bytes : 0;
+    uint64_t n = class->n_slots + room / class->shape->slot_bytes;
+    return n < class->shape->n_experts ? (uint32_t)n : class->shape->n_experts;
+}
+
+void arena_reserve(struct arena *a, uint32_t n, uint32_t share)
+{
+    for (uint32_t i = 0; i < a->n_classes; i++) {
+        struct arena_class *class = &a->classes[i];
+        uint32_t most = arena_slots_possible(a, i) / share;
+        class->reserve = n < most ? n : most;
+    }
+}
+
+void arena_move(struct arena *a, uint32_t from, uint32_t to)
+{
+    struct arena_slot *s = &a->slots[from], *t = &a->slots[to];
+    BASE_ASSERT(s->state == SLOT_READY && !s->guess && t->state == SLOT_FREE, "a READY expert moves to a FREE slot");
+    BASE_ASSERT(arena_class_of(a, from) == arena_class_of(a, to), "an expert is in a slot of its size");
+    list_remove(a, to);
+    memcpy(arena_memory(a, to), arena_memory(a, from), arena_class_of(a, from)->shape->slot_bytes);
+    *t = *s;
+    a->slot_of[s->key] = to;
+    if (s->kept) {
+        a->chunks[arena_chunk_of(a, from)].n_kept--;
+        a->chunks[arena_chunk_of(a, to)].n_kept++;
+    }
+    *s = (struct arena_slot){.state = SLOT_FREE};
+    list_push(a, from);
+}
+
 bool arena_at_floor(struct arena *a, uint32_t class_index)
 {
     struct arena_class *class = &a->classes[class_index];
-    while (usable(class) < class->floor)
+    while (arena_open(class) < class->floor) {
+        if (class->guess_first != ARENA_NONE) {
+            arena_evict(a, class->guess_first);
+            continue;
+        }
         if (!make_room(a, class_index, true)) return false;
+    }
     return true;
 }
 
@@ -442,7 +626,7 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
         return base_fail(err, SLUICE_ERR_MEMORY, "give the expert cache more memory",
                          "an expert cache of %" PRIu64 " bytes was asked for; this model needs at least %" PRIu64,
                          config->slots_bytes, floor);
-    a->limit_bytes = g.limit_bytes;
+    a->limit_bytes = a->most_bytes = g.limit_bytes;
     a->frame_bytes = g.frame_bytes;
     a->n_frames = g.n_frames;
     a->n_per_frame = g.n_per_frame;
@@ -455,7 +639,8 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
     a->chunks = calloc((size_t)a->n_frames + 1, sizeof *a->chunks);
     a->slots = calloc((size_t)a->n_frames * a->n_per_frame + 1, sizeof *a->slots);
     a->slot_of = malloc(((size_t)n_experts + 1) * sizeof *a->slot_of);
-    if (!a->chunks || !a->slots || !a->slot_of)
+    a->keep = calloc((size_t)n_experts + 1, sizeof *a->keep);
+    if (!a->chunks || !a->slots || !a->slot_of || !a->keep)
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the states of %u experts", n_experts);
     for (uint32_t i = 0; i < n_experts; i++) a->slot_of[i] = ARENA_NONE;
     for (uint32_t i = a->n_frames; i-- > 0;) {
@@ -467,7 +652,9 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
         a->classes[i] = (struct arena_class){.shape = shape,
                                              .fit = (uint32_t)(a->frame_bytes / shape->slot_bytes),
                                              .floor = floor_slots(shape),
-                                             .free = ARENA_NONE};
+                                             .free = ARENA_NONE,
+                                             .guess_first = ARENA_NONE,
+                                             .guess_last = ARENA_NONE};
     }
     if (a->n_classes == 0) return SLUICE_OK; /* a dense model */
     status = reserve(a, err);
@@ -476,84 +663,17 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
 
 void arena_destroy(struct arena *a, bool leak)
 {
-    for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++)
-        if (a->chunks[i].n_slots) io_memory_forget(a->config.io, frame_memory(a, i), chunk_bytes(a, &a->chunks[i]));
+    for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++) {
+        if (!a->chunks[i].n_slots) continue;
+        io_memory_forget(a->config.io, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));
+        if (a->config.locker)
+            os_unlock_range(a->config.locker, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]),
+                            a->chunks[i].locked_bytes);
+    }
     if (a->reserved && !leak) a->config.os->release(a->config.os->user, a->reserved, a->reserved_bytes);
+    free(a->keep);
     free(a->slot_of);
     free(a->slots);
     free(a->chunks);
     policy_destroy(a->policy);
-}
-
-/* ---- proof ---- */
-
-/* What one chunk contributes to its class and to the whole. */
-struct tally {
-    uint64_t committed, held;
-    uint32_t n_resident, n_slots[EXPERT_CLASSES_MAX], n_free[EXPERT_CLASSES_MAX], n_ready[EXPERT_CLASSES_MAX],
-        n_stuck[EXPERT_CLASSES_MAX], n_owned;
-};
-
-static void check_chunk(const struct arena *a, uint32_t chunk, struct tally *t)
-{
-    const struct arena_chunk *h = &a->chunks[chunk];
-    uint32_t class_index = h->class_index, n_busy = 0;
-    const struct arena_class *class = &a->classes[class_index];
-    BASE_ASSERT(h->n_slots <= class->fit, "a chunk fits its frame");
-    BASE_ASSERT(h->bytes >= chunk_bytes(a, h) && h->bytes <= a->frame_bytes, "E6 a chunk's slots are committed");
-    t->n_slots[class_index] += h->n_slots;
-    for (uint32_t i = 0; i < h->n_slots; i++) {
-        uint32_t slot = chunk * a->n_per_frame + i;
-        const struct arena_slot *s = &a->slots[slot];
-        n_busy += s->state == SLOT_READING || s->state == SLOT_PINNED;
-        t->n_ready[class_index] += s->state == SLOT_READY;
-        t->n_free[class_index] += s->state == SLOT_FREE;
-        t->n_stuck[class_index] += s->state == SLOT_READING && s->stuck;
-        t->n_resident += s->state == SLOT_READY || s->state == SLOT_PINNED;
-        if (s->state == SLOT_FREE) continue;
-        t->held += class->shape->slot_bytes;
-        if (s->state == SLOT_READING && s->disowned) continue;
-        t->n_owned++;
-        BASE_ASSERT(a->slot_of[s->key] == slot, "E3 at most one slot holds an expert");
-        uint32_t layer, expert;
-        expert_catalog_unkey(a->catalog, s->key, &layer, &expert);
-        BASE_ASSERT(expert_catalog_class_of(a->catalog, layer) == class_index, "an expert is in a slot of its size");
-    }
-    BASE_ASSERT(n_busy == h->n_busy, "a chunk knows its busy slots");
-}
-
-void arena_check(const struct arena *a)
-{
-    policy_check(a->policy);
-    struct tally t = {0};
-    uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
-    for (uint32_t i = 0; i < a->n_frames; i++) {
-        t.committed += a->chunks[i].bytes;
-        BASE_ASSERT(a->keeps || a->chunks[i].bytes == chunk_bytes(a, &a->chunks[i]),
-                    "E6 only slots are committed, unless the system did not take memory back");
-        if (a->chunks[i].n_slots == 0) continue;
-        n_used++;
-        check_chunk(a, i, &t);
-    }
-    for (uint32_t i = a->empty; i != ARENA_NONE; i = a->chunks[i].next_empty) n_empty++;
-    for (uint32_t i = 0; i < expert_catalog_n_experts(a->catalog); i++) n_mapped += a->slot_of[i] != ARENA_NONE;
-    BASE_ASSERT(n_used + n_empty == a->n_frames, "a frame holds a chunk or is in the list of empty ones");
-    BASE_ASSERT(n_mapped == t.n_owned, "E3 at most one slot holds an expert");
-    BASE_ASSERT(t.committed == a->committed_bytes && t.committed <= a->limit_bytes,
-                "E6 bytes accounted are bytes committed, and under the limit");
-    BASE_ASSERT(t.held == a->held_bytes && t.held <= t.committed, "E6 bytes held are the sum of the slots' sizes");
-    BASE_ASSERT(t.n_resident == a->n_resident, "residents are counted");
-    for (uint32_t i = 0; i < a->n_classes; i++) {
-        const struct arena_class *class = &a->classes[i];
-        uint32_t n_listed = 0, victim = policy_victim(a->policy, i);
-        for (uint32_t s = class->free; s != ARENA_NONE; s = a->slots[s].next, n_listed++)
-            BASE_ASSERT(a->slots[s].state == SLOT_FREE && a->chunks[chunk_of(a, s)].class_index == i,
-                        "a free list holds the free slots of its class");
-        BASE_ASSERT(n_listed == t.n_free[i], "free lists hold all free slots");
-        BASE_ASSERT(t.n_slots[i] == class->n_slots && t.n_stuck[i] == class->n_stuck, "a class knows its slots");
-        BASE_ASSERT(class->n_slots >= class->floor, "E4 a class never goes below its floor");
-        BASE_ASSERT((victim == POLICY_NONE) == (t.n_ready[i] == 0), "all READY slots are in the policy's set");
-        BASE_ASSERT(victim == POLICY_NONE || a->slots[a->slot_of[victim]].state == SLOT_READY,
-                    "E1 a pinned slot is never a victim");
-    }
 }

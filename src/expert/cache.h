@@ -30,6 +30,18 @@ struct expert_cache;  /* opaque */
 struct expert_verify; /* expert/verify.h */
 struct trace_writer;
 
+/* Who says that an expert will be wanted. */
+enum expert_source {
+    EXPERT_CERTAIN,     /* the router is a table of token ids */
+    EXPERT_LOOKAHEAD,   /* the next layer's router on this layer's state */
+    EXPERT_TRANSITIONS, /* learned: what follows in the next layer */
+    EXPERT_NEXT,        /* learned: what follows at the next token */
+    EXPERT_LAYERS,      /* a prompt takes all experts of the layer */
+    EXPERT_WARM,        /* hotlist, usage, pins */
+    EXPERT_SOURCES,
+};
+const char *expert_source_name(enum expert_source source); /* "certain", "lookahead", ... */
+
 struct expert_cache_config {
     const struct os_calls *os;
     const struct base_log *log;
@@ -40,6 +52,7 @@ struct expert_cache_config {
     uint64_t
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
     struct expert_verify *verify; /* NULL, or checks each part that arrives; outlives the cache */
+    struct os_locker *locker;     /* NULL, or locks what is committed; outlives the cache */
 };
 
 struct expert_view {
@@ -71,12 +84,45 @@ void expert_abort(struct expert_cache *c);
  */
 void expert_pump(struct expert_cache *c);
 
+/* ---- what is known beforehand ---- */
+
+/* Names experts of a layer that has not been wanted yet in this step, or (if it has) of the next step. Those that are
+ * not there are read while no demanded read is under way (EXPERT_CERTAIN, EXPERT_LAYERS: behind the demanded ones),
+ * into slots that are set aside for guesses. A guess is given up once its layer has been wanted without it; it becomes
+ * a demanded read when it comes true. What does not fit into the queue of guesses is not read. ids need not be distinct
+ * between calls. */
+void expert_guess(struct expert_cache *c, enum expert_source source, uint32_t layer, const uint32_t *ids, uint32_t n);
+/* Reads an expert into memory that nobody uses yet (never by eviction); false: there is none, or too much is on its
+ * way. Already there, or on its way: true. */
+bool expert_warm(struct expert_cache *c, uint32_t key);
+/* Waits until the warm-up reads under way have ended, at most about wait_ns; the number of those left. */
+uint32_t expert_warm_wait(struct expert_cache *c, uint64_t wait_ns);
+/* Gives up what guesses and warm-up have asked for and no read has begun for. */
+void expert_guesses_drop(struct expert_cache *c);
+/* These experts stay once they are there (in place of those named before), as far as the floor allows. */
+void expert_pin(struct expert_cache *c, const uint32_t *keys, uint32_t n);
+
+/* A step begins. A large prefill is kept from pushing out what decode works with: the experts that decode steps chose
+ * lately stay, up to half of the slots, until the next decode step. */
+void expert_step(struct expert_cache *c, uint32_t n_tokens, bool decode);
+
+/* Between steps: the limit of the arena becomes `bytes` (at least the floor, at most slots_bytes of the configuration).
+ * Returns the bytes that went back to the system. */
+uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes);
+
 /* Policy's inputs. selected: the router's choice for one token (also those that were resident); ahead: the token's
  * position in the running step (policy_route). tick: n tokens have passed, called once at a step's end. */
 void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n,
                      uint32_t ahead);
 void expert_tick(struct expert_cache *c, uint32_t n);
 void expert_prompt(struct expert_cache *c);
+
+struct expert_source_stats {
+    uint64_t named, came_true, chosen; /* named; of them, wanted; wanted in layers for which something was named */
+    uint64_t reads;                    /* begun */
+    uint64_t useful, late, wasted;     /* there when wanted; under way when wanted; for nothing */
+    uint64_t useful_bytes, wasted_bytes;
+};
 
 struct expert_stats {
     uint64_t hits, misses;        /* by expert_want */
@@ -87,6 +133,10 @@ struct expert_stats {
     uint64_t held_bytes;          /* sum over non-free slots of their real slot size (E6) */
     uint32_t resident, slots;     /* experts held ready; slots carved */
     uint32_t quarantined;         /* slots whose read never returned */
+    uint64_t limit_bytes;         /* of the arena, now */
+    uint32_t pinned, kept_decode; /* residents that stay by expert_pin; experts kept by the last large prefill */
+    uint64_t pinned_bytes;
+    struct expert_source_stats sources[EXPERT_SOURCES];
 };
 void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
