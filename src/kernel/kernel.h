@@ -66,7 +66,7 @@ struct kernel_ctx {
 };
 
 /* Bytes that the quantised forms of [n_tokens][n] need, and their placement in memory at `mem` (64-aligned). n that is
- * not a multiple of 256 simply has no QUANT_FORM_256, likewise 32. */
+ * not a multiple of 256 simply has no QUANT_FORM_256, likewise 32 and 16. */
 size_t kernel_acts_bytes(size_t n, size_t n_tokens);
 void kernel_acts_place(struct kernel_acts *a, const float *x, size_t n, size_t n_tokens, void *mem);
 /* Fills a form (once; further calls return at once). */

@@ -22,14 +22,12 @@ static bool has_form(const struct kernel_acts *a, enum quant_form form)
     return form == QUANT_FORM_FLOAT || a->forms & 1u << form;
 }
 
-static size_t form_block(enum quant_form form) { return form == QUANT_FORM_32 ? 32 : 256; }
-
 size_t kernel_acts_bytes(size_t n, size_t n_tokens)
 {
     size_t bytes = 0, elements = n * n_tokens;
     for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++) {
-        if (n % form_block(f) != 0) continue;
-        bytes += align64(elements) + align64(elements / form_block(f) * sizeof(float)) +
+        if (n % quant_form_len(f) != 0) continue;
+        bytes += align64(elements) + align64(elements / quant_form_len(f) * sizeof(float)) +
                  align64(elements / 16 * sizeof(int16_t));
     }
     return bytes;
@@ -41,11 +39,11 @@ void kernel_acts_place(struct kernel_acts *a, const float *x, size_t n, size_t n
     char *at = mem;
     size_t elements = n * n_tokens;
     for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++) {
-        if (n % form_block(f) != 0) continue;
+        if (n % quant_form_len(f) != 0) continue;
         a->q[f] = (int8_t *)at;
         at += align64(elements);
         a->d[f] = (float *)(void *)at;
-        at += align64(elements / form_block(f) * sizeof(float));
+        at += align64(elements / quant_form_len(f) * sizeof(float));
         a->sums[f] = (int16_t *)(void *)at;
         at += align64(elements / 16 * sizeof(int16_t));
     }
@@ -55,7 +53,7 @@ void kernel_acts_place(struct kernel_acts *a, const float *x, size_t n, size_t n
 static void fill_share(const struct kernel_table *table, struct kernel_acts *a, enum quant_form form, unsigned worker,
                        unsigned n_workers)
 {
-    size_t block = form_block(form), begin, end;
+    size_t block = quant_form_len(form), begin, end;
     kernel_pool_range(worker, n_workers, a->n * a->n_tokens, block, &begin, &end);
     if (begin < end)
         table->quantize(form, a->x + begin, end - begin, a->q[form] + begin, a->d[form] + begin / block,
@@ -142,7 +140,7 @@ static void product_rows(const struct matmul_job *j, const struct target *t, siz
             for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++) {
                 if (!all->q[f]) continue;
                 part.q[f] += t0 * all->n;
-                part.d[f] += t0 * (all->n / form_block(f));
+                part.d[f] += t0 * (all->n / quant_form_len(f));
                 part.sums[f] += t0 * (all->n / 16);
             }
         }

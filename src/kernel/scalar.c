@@ -10,7 +10,7 @@ static inline struct quant_x row_of(const struct kernel_acts *a, enum quant_form
 {
     struct quant_x x = {.x = a->x + row * a->n};
     if (form != QUANT_FORM_FLOAT) {
-        size_t block = form == QUANT_FORM_32 ? 32 : 256;
+        size_t block = quant_form_len(form);
         x.q = a->q[form] + row * a->n;
         x.d = a->d[form] + row * (a->n / block);
         x.sums = a->sums[form] + row * (a->n / 16);
@@ -53,6 +53,16 @@ PRODUCT(Q6_K)
 PRODUCT(IQ4_NL)
 PRODUCT(IQ4_XS)
 PRODUCT(MXFP4)
+PRODUCT(IQ1_S)
+PRODUCT(IQ1_M)
+PRODUCT(IQ2_XXS)
+PRODUCT(IQ2_XS)
+PRODUCT(IQ2_S)
+PRODUCT(IQ3_XXS)
+PRODUCT(IQ3_S)
+PRODUCT(TQ1_0)
+PRODUCT(TQ2_0)
+PRODUCT(NVFP4)
 
 static void attn_scores(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores)
@@ -83,22 +93,15 @@ const struct kernel_table kernel_table_scalar = {
     .quantize = quant_activations,
     .product =
         {
-            [QUANT_F32] = product_F32,
-            [QUANT_F16] = product_F16,
-            [QUANT_BF16] = product_BF16,
-            [QUANT_Q4_0] = product_Q4_0,
-            [QUANT_Q4_1] = product_Q4_1,
-            [QUANT_Q5_0] = product_Q5_0,
-            [QUANT_Q5_1] = product_Q5_1,
-            [QUANT_Q8_0] = product_Q8_0,
-            [QUANT_Q2_K] = product_Q2_K,
-            [QUANT_Q3_K] = product_Q3_K,
-            [QUANT_Q4_K] = product_Q4_K,
-            [QUANT_Q5_K] = product_Q5_K,
-            [QUANT_Q6_K] = product_Q6_K,
-            [QUANT_IQ4_NL] = product_IQ4_NL,
-            [QUANT_IQ4_XS] = product_IQ4_XS,
-            [QUANT_MXFP4] = product_MXFP4,
+            [QUANT_F32] = product_F32,         [QUANT_F16] = product_F16,       [QUANT_BF16] = product_BF16,
+            [QUANT_Q4_0] = product_Q4_0,       [QUANT_Q4_1] = product_Q4_1,     [QUANT_Q5_0] = product_Q5_0,
+            [QUANT_Q5_1] = product_Q5_1,       [QUANT_Q8_0] = product_Q8_0,     [QUANT_Q2_K] = product_Q2_K,
+            [QUANT_Q3_K] = product_Q3_K,       [QUANT_Q4_K] = product_Q4_K,     [QUANT_Q5_K] = product_Q5_K,
+            [QUANT_Q6_K] = product_Q6_K,       [QUANT_IQ4_NL] = product_IQ4_NL, [QUANT_IQ4_XS] = product_IQ4_XS,
+            [QUANT_MXFP4] = product_MXFP4,     [QUANT_IQ1_S] = product_IQ1_S,   [QUANT_IQ1_M] = product_IQ1_M,
+            [QUANT_IQ2_XXS] = product_IQ2_XXS, [QUANT_IQ2_XS] = product_IQ2_XS, [QUANT_IQ2_S] = product_IQ2_S,
+            [QUANT_IQ3_XXS] = product_IQ3_XXS, [QUANT_IQ3_S] = product_IQ3_S,   [QUANT_TQ1_0] = product_TQ1_0,
+            [QUANT_TQ2_0] = product_TQ2_0,     [QUANT_NVFP4] = product_NVFP4,
         },
     .dot_f32 = kernel_dot_f32_scalar,
     .rms_norm = kernel_rms_norm_scalar,

@@ -36,7 +36,7 @@ static void quantise_block(const float *x, size_t len, int8_t *q, float *d, int1
 void quant_activations(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums)
 {
     if (form == QUANT_FORM_FLOAT) return;
-    size_t len = form == QUANT_FORM_32 ? QUANT_LEN_32 : QUANT_LEN_K;
+    size_t len = quant_form_len(form);
     BASE_ASSERT(n % len == 0, "Q1 a row is a whole number of blocks");
     for (size_t b = 0; b < n / len; b++) quantise_block(x + b * len, len, q + b * len, d + b, sums + b * (len / 16));
 }

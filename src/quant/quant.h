@@ -22,10 +22,20 @@ enum quant_id {
     QUANT_Q4_K = 12,
     QUANT_Q5_K = 13,
     QUANT_Q6_K = 14,
+    QUANT_IQ2_XXS = 16,
+    QUANT_IQ2_XS = 17,
+    QUANT_IQ3_XXS = 18,
+    QUANT_IQ1_S = 19,
     QUANT_IQ4_NL = 20,
+    QUANT_IQ3_S = 21,
+    QUANT_IQ2_S = 22,
     QUANT_IQ4_XS = 23,
+    QUANT_IQ1_M = 29,
     QUANT_BF16 = 30,
+    QUANT_TQ1_0 = 34,
+    QUANT_TQ2_0 = 35,
     QUANT_MXFP4 = 39,
+    QUANT_NVFP4 = 40,
     QUANT_IDS = 64, /* size of tables indexed by id */
 };
 
@@ -34,15 +44,22 @@ enum quant_form {
     QUANT_FORM_FLOAT, /* float activations, 16 lanes */
     QUANT_FORM_32,    /* int8 in blocks of 32 */
     QUANT_FORM_256,   /* int8 in blocks of 256 */
+    QUANT_FORM_16,    /* int8 in blocks of 16 (NVFP4) */
     QUANT_FORMS,
 };
+
+/* Values that share a scale of the activations: a block of the numeric contract. */
+static inline size_t quant_form_len(enum quant_form form)
+{
+    return form == QUANT_FORM_256 ? 256 : form == QUANT_FORM_32 ? 32 : form == QUANT_FORM_16 ? 16 : 1;
+}
 
 /* One activation row in a form. n elements; n is a multiple of the form's block. */
 struct quant_x {
     const float *x;      /* the floats; QUANT_FORM_FLOAT needs nothing else */
     const int8_t *q;     /* [n] */
     const float *d;      /* [n / block] scale of each block */
-    const int16_t *sums; /* [n / 16] sum of each 16 q (both forms) */
+    const int16_t *sums; /* [n / 16] sum of each 16 q (all forms) */
 };
 
 struct quant_type {

@@ -36,6 +36,16 @@ static const struct quant_type types[] = {
     ROW_32(IQ4_NL, iq4_nl, 18, NULL),
     ROW_K(IQ4_XS, iq4_xs, 136, NULL),
     ROW_32(MXFP4, mxfp4, 17, NULL),
+    ROW_K(IQ1_S, iq1_s, 50, NULL),
+    ROW_K(IQ1_M, iq1_m, 56, NULL),
+    ROW_K(IQ2_XXS, iq2_xxs, 66, NULL),
+    ROW_K(IQ2_XS, iq2_xs, 74, NULL),
+    ROW_K(IQ2_S, iq2_s, 82, NULL),
+    ROW_K(IQ3_XXS, iq3_xxs, 98, NULL),
+    ROW_K(IQ3_S, iq3_s, 110, NULL),
+    ROW_K(TQ1_0, tq1_0, 54, quant_encode_tq1_0),
+    ROW_K(TQ2_0, tq2_0, 66, quant_encode_tq2_0),
+    {QUANT_NVFP4, "NVFP4", 64, 36, QUANT_FORM_16, quant_decode_nvfp4, NULL, quant_dot_nvfp4},
 };
 
 #define N_TYPES (sizeof types / sizeof types[0])

@@ -67,8 +67,10 @@ static void architectures(void **state)
 static void formats(void **state)
 {
     (void)state;
-    static const char *const names[] = {"F32",  "F16",    "BF16",   "Q4_0",   "Q4_1", "Q5_0",   "Q5_1",   "Q8_0",
-                                        "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4_MOE"};
+    static const char *const names[] = {"F32",     "F16",       "BF16",   "Q4_0",   "Q4_1",    "Q5_0",   "Q5_1",
+                                        "Q8_0",    "Q2_K",      "Q3_K_M", "Q4_K_M", "Q5_K_M",  "Q6_K",   "IQ4_NL",
+                                        "IQ4_XS",  "MXFP4_MOE", "IQ1_S",  "IQ1_M",  "IQ2_XXS", "IQ2_XS", "IQ2_M",
+                                        "IQ3_XXS", "IQ3_S",     "TQ1_0",  "TQ2_0",  "mixed"};
     size_t run = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char gguf[96], golden[96], path[SUPPORT_PATH_MAX];

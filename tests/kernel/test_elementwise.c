@@ -154,7 +154,7 @@ static void test_quantize(void **state)
         if (!t) continue;
         for (int kind = 0; kind < 60; kind++)
             for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++) {
-                float x[N], d[2][N / 32] = {{0}};
+                float x[N], d[2][N / 16] = {{0}};
                 int8_t q[2][N];
                 int16_t sums[2][N / 16];
                 fill(x, N, kind % 5, &seed);

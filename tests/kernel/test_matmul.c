@@ -79,7 +79,7 @@ static void test_forms(void **state)
                 if (f == QUANT_FORM_256 && n % 256) continue;
                 kernel_acts_fill(&k, &in.acts, f);
                 if (f == QUANT_FORM_FLOAT) continue;
-                size_t block = f == QUANT_FORM_32 ? 32 : 256;
+                size_t block = quant_form_len(f);
                 int8_t *q = must_alloc(n * n_tokens);
                 float *d = must_alloc(n * n_tokens / block * sizeof *d);
                 int16_t *sums = must_alloc(n * n_tokens / 16 * sizeof *sums);
@@ -104,10 +104,10 @@ static void test_matmul(void **state)
 {
     static const size_t rows[] = {1, 8, 9, 65, 130};
     static const size_t tokens[] = {1, 5, 70};
-    static const uint32_t types[] = {QUANT_F32, QUANT_Q8_0, QUANT_Q4_K, QUANT_MXFP4};
+    static const uint32_t types[] = {QUANT_F32, QUANT_Q8_0, QUANT_Q4_K, QUANT_MXFP4, QUANT_IQ2_XXS, QUANT_NVFP4};
     uint64_t seed = 2;
     for (size_t a = 0; a < 5; a++)
-        for (size_t b = 0; b < 4; b++)
+        for (size_t b = 0; b < 6; b++)
             for (size_t c = 0; c < 3; c++) {
                 size_t n_in = 256, n_out = rows[a], n = tokens[c];
                 struct kernel_weight w;

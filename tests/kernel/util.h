@@ -76,9 +76,11 @@ static inline const struct kernel_table *scalar_table(void)
 /* The levels to compare with the scalar one; NULL ends the list. */
 static const char *const other_levels[] = {"avx2", NULL};
 
-static const uint32_t all_types[] = {QUANT_F32,  QUANT_F16,    QUANT_BF16,   QUANT_Q4_0, QUANT_Q4_1, QUANT_Q5_0,
-                                     QUANT_Q5_1, QUANT_Q8_0,   QUANT_Q2_K,   QUANT_Q3_K, QUANT_Q4_K, QUANT_Q5_K,
-                                     QUANT_Q6_K, QUANT_IQ4_NL, QUANT_IQ4_XS, QUANT_MXFP4};
+static const uint32_t all_types[] = {QUANT_F32,     QUANT_F16,    QUANT_BF16,   QUANT_Q4_0,    QUANT_Q4_1,  QUANT_Q5_0,
+                                     QUANT_Q5_1,    QUANT_Q8_0,   QUANT_Q2_K,   QUANT_Q3_K,    QUANT_Q4_K,  QUANT_Q5_K,
+                                     QUANT_Q6_K,    QUANT_IQ4_NL, QUANT_IQ4_XS, QUANT_MXFP4,   QUANT_IQ1_S, QUANT_IQ1_M,
+                                     QUANT_IQ2_XXS, QUANT_IQ2_XS, QUANT_IQ2_S,  QUANT_IQ3_XXS, QUANT_IQ3_S, QUANT_TQ1_0,
+                                     QUANT_TQ2_0,   QUANT_NVFP4};
 #define N_ALL_TYPES (sizeof all_types / sizeof all_types[0])
 
 /* Puts a sane scale (and minimum) into every block of random bytes. */
@@ -87,10 +89,12 @@ static inline void tame_scales(uint32_t type, uint8_t *w, size_t n_blocks, uint6
     static const struct {
         uint32_t type;
         int at[2];
-    } places[] = {{QUANT_Q4_0, {0, -1}}, {QUANT_Q4_1, {0, 2}},    {QUANT_Q5_0, {0, -1}},   {QUANT_Q5_1, {0, 2}},
-                  {QUANT_Q8_0, {0, -1}}, {QUANT_Q2_K, {80, 82}},  {QUANT_Q3_K, {108, -1}}, {QUANT_Q4_K, {0, 2}},
-                  {QUANT_Q5_K, {0, 2}},  {QUANT_Q6_K, {208, -1}}, {QUANT_IQ4_NL, {0, -1}}, {QUANT_IQ4_XS, {0, -1}},
-                  {QUANT_F16, {0, -1}}};
+    } places[] = {{QUANT_Q4_0, {0, -1}},  {QUANT_Q4_1, {0, 2}},     {QUANT_Q5_0, {0, -1}},    {QUANT_Q5_1, {0, 2}},
+                  {QUANT_Q8_0, {0, -1}},  {QUANT_Q2_K, {80, 82}},   {QUANT_Q3_K, {108, -1}},  {QUANT_Q4_K, {0, 2}},
+                  {QUANT_Q5_K, {0, 2}},   {QUANT_Q6_K, {208, -1}},  {QUANT_IQ4_NL, {0, -1}},  {QUANT_IQ4_XS, {0, -1}},
+                  {QUANT_F16, {0, -1}},   {QUANT_IQ1_S, {0, -1}},   {QUANT_IQ2_XXS, {0, -1}}, {QUANT_IQ2_XS, {0, -1}},
+                  {QUANT_IQ2_S, {0, -1}}, {QUANT_IQ3_XXS, {0, -1}}, {QUANT_IQ3_S, {0, -1}},   {QUANT_TQ1_0, {52, -1}},
+                  {QUANT_TQ2_0, {64, -1}}};
     const struct quant_type *t = quant_type(type);
     for (size_t b = 0; b < n_blocks; b++, w += t->block_bytes) {
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -101,6 +105,12 @@ static inline void tame_scales(uint32_t type, uint8_t *w, size_t n_blocks, uint6
             }
         }
         if (type == QUANT_MXFP4) w[0] = (uint8_t)(118 + next_random(seed) % 8);
+        if (type == QUANT_NVFP4)
+            for (int i = 0; i < 4; i++) w[i] = (uint8_t)(0x28 | (next_random(seed) & 15));
+        if (type == QUANT_IQ1_M) { /* the half lies in the top nibbles of four words */
+            uint16_t h = quant_f32_to_f16(random_float(seed) * 0.05f);
+            for (int i = 0; i < 4; i++) w[49 + 2 * i] = (uint8_t)((w[49 + 2 * i] & 15) | (h >> (4 * i) & 15) << 4);
+        }
         if (type == QUANT_F32) {
             float f = random_float(seed);
             memcpy(w, &f, sizeof f);

@@ -20,20 +20,22 @@ void load_golden(const char *name, const char *suffix, void *out, size_t bytes);
 
 struct field {
     uint32_t id;
-    int d;   /* offset of the half d; -1: none (floats), MXFP4: of its exponent byte */
+    int d;   /* offset of the half d; -1: none (floats); MXFP4, NVFP4: of the scale bytes; IQ1_M: of its four words */
     int min; /* offset of the half that multiplies the minima; -1: none */
     float min_sign;
+    float unit; /* the contract's scale is d times this */
 };
 
 extern const struct field fields[];
-extern const size_t n_fields; /* all 16 types */
+extern const size_t n_fields; /* all 26 types */
 
 /* Random bytes with finite scales of ordinary size. */
 void random_blocks(const struct quant_type *t, const struct field *f, size_t n, void *out, uint64_t *state);
-/* Overwrites d (and min, if the format has one) of one block. Only 0 and powers of two are exact for MXFP4; 0 is not
- * available there. */
+/* Overwrites the contract's scale (and min, if the format has one) of one block, NVFP4: all four. Only 0 and powers of
+ * two are exact for MXFP4 and NVFP4; 0 is not available in MXFP4. */
 void set_scales(const struct field *f, uint8_t *block, float d, float min);
-float get_d(const struct field *f, const uint8_t *block);
+/* The contract's scale, NVFP4: of sub-block `sub`. */
+float get_d(const struct field *f, const uint8_t *block, size_t sub);
 float get_min(const struct field *f, const uint8_t *block);
 
 #endif

@@ -11,7 +11,7 @@
 #define N 2048
 
 static uint8_t row[N * 4];
-static float x[N], xd[N / 32], w[N];
+static float x[N], xd[N / 16], w[N];
 static int8_t xq[N];
 static int16_t xsums[N / 16];
 
@@ -27,14 +27,16 @@ static void random_activations(uint64_t *seed)
 }
 
 /* Sum of (decoded value) * q over one block; the scales were set so that values are integers. */
-static int64_t block_sum(const struct quant_type *t, const uint8_t *block, const int8_t *q)
+static int64_t block_sum(const struct quant_type *t, const uint8_t *block, size_t sub, const int8_t *q)
 {
     float values[256];
     int64_t sum = 0;
+    size_t len = quant_form_len(t->form);
     t->decode(block, values, t->block_len);
-    for (uint32_t i = 0; i < t->block_len; i++) {
-        assert_true(values[i] == rintf(values[i]));
-        sum += (int64_t)values[i] * q[i];
+    for (size_t i = 0; i < len; i++) {
+        float v = values[sub * len + i];
+        assert_true(v == rintf(v));
+        sum += (int64_t)v * q[i];
     }
     return sum;
 }
@@ -42,18 +44,19 @@ static int64_t block_sum(const struct quant_type *t, const uint8_t *block, const
 static float reference(const struct quant_type *t, const struct field *f, const struct quant_x *a)
 {
     float acc = 0.0f;
-    for (size_t b = 0; b < N / t->block_len; b++) {
+    size_t len = quant_form_len(t->form), subs = t->block_len / len; /* of a block in the file: 1, NVFP4: 4 */
+    for (size_t b = 0; b < N / len; b++) {
         uint8_t block[256];
-        const int8_t *q = a->q + b * t->block_len;
-        memcpy(block, row + b * t->block_bytes, t->block_bytes);
-        float d = get_d(f, block), min = get_min(f, block);
+        const int8_t *q = a->q + b * len;
+        memcpy(block, row + b / subs * t->block_bytes, t->block_bytes);
+        float d = get_d(f, block, b % subs), min = get_min(f, block);
         set_scales(f, block, 1.0f, 0.0f);
-        int64_t main_sum = block_sum(t, block, q);
+        int64_t main_sum = block_sum(t, block, b % subs, q);
         assert_true(llabs(main_sum) <= INT32_MAX);
         acc = fmaf(d * a->d[b], (float)main_sum, acc);
         if (f->min < 0) continue;
         set_scales(f, block, 0.0f, 1.0f);
-        int64_t min_sum = block_sum(t, block, q); /* its sign is the format's: + m or - dmin */
+        int64_t min_sum = block_sum(t, block, 0, q); /* its sign is the format's: + m or - dmin */
         acc = fmaf(f->min_sign * min * a->d[b], (float)(min_sum * (int)f->min_sign), acc);
     }
     return acc;
@@ -110,10 +113,9 @@ static void test_extreme_integers(void **state)
         for (size_t fill = 0; fill < sizeof fills; fill++)
             for (size_t side = 0; side < 3; side++) {
                 memset(row, fills[fill], sizeof row);
-                for (size_t b = 0; b < N / t->block_len; b++) {
+                for (size_t b = 0; b < N / t->block_len; b++)
                     set_scales(&fields[k], row + b * t->block_bytes, 0.25f, 0.5f);
-                    xd[b] = 1.0f;
-                }
+                for (size_t b = 0; b < N / 16; b++) xd[b] = 1.0f;
                 for (size_t i = 0; i < N; i++) xq[i] = (int8_t)qs[side];
                 for (size_t j = 0; j < N / 16; j++) xsums[j] = (int16_t)(16 * qs[side]);
                 struct quant_x a = {.x = x, .q = xq, .d = xd, .sums = xsums};
@@ -128,12 +130,15 @@ static const struct {
     uint32_t id;
     uint64_t hash;
 } golden[] = {
-    {QUANT_F32, 0x049a0da50e8fb128},   {QUANT_F16, 0x31bdf133adfc40a4},    {QUANT_BF16, 0xc19e9711a758b613},
-    {QUANT_Q4_0, 0x8f71e698ad87b843},  {QUANT_Q4_1, 0xda7a7d20303861c6},   {QUANT_Q5_0, 0x0842bbe148732ebf},
-    {QUANT_Q5_1, 0x903de1eef69c56ee},  {QUANT_Q8_0, 0x038ea6da7bc8b631},   {QUANT_Q2_K, 0xb58a9ab0f5a83380},
-    {QUANT_Q3_K, 0xe9824196304879f5},  {QUANT_Q4_K, 0xe4d9302190bd501e},   {QUANT_Q5_K, 0xedc4f66d10d038e5},
-    {QUANT_Q6_K, 0x9bf7f84e0f8fc358},  {QUANT_IQ4_NL, 0x9a6198dc2c6e3589}, {QUANT_IQ4_XS, 0x1d2a71816a2f0fdb},
-    {QUANT_MXFP4, 0x1e77746dc7cc7a49},
+    {QUANT_F32, 0x049a0da50e8fb128},     {QUANT_F16, 0x31bdf133adfc40a4},    {QUANT_BF16, 0xc19e9711a758b613},
+    {QUANT_Q4_0, 0x8f71e698ad87b843},    {QUANT_Q4_1, 0xda7a7d20303861c6},   {QUANT_Q5_0, 0x0842bbe148732ebf},
+    {QUANT_Q5_1, 0x903de1eef69c56ee},    {QUANT_Q8_0, 0x038ea6da7bc8b631},   {QUANT_Q2_K, 0xb58a9ab0f5a83380},
+    {QUANT_Q3_K, 0xe9824196304879f5},    {QUANT_Q4_K, 0xe4d9302190bd501e},   {QUANT_Q5_K, 0xedc4f66d10d038e5},
+    {QUANT_Q6_K, 0x9bf7f84e0f8fc358},    {QUANT_IQ4_NL, 0x9a6198dc2c6e3589}, {QUANT_IQ4_XS, 0x1d2a71816a2f0fdb},
+    {QUANT_MXFP4, 0x1e77746dc7cc7a49},   {QUANT_IQ1_S, 0xb6656183baadfc7b},  {QUANT_IQ1_M, 0x7d36d03e59a15b80},
+    {QUANT_IQ2_XXS, 0x73b07e0e8582246f}, {QUANT_IQ2_XS, 0x7c8d1805d5d3da88}, {QUANT_IQ2_S, 0x73d9e13c88261a06},
+    {QUANT_IQ3_XXS, 0xf04a8fa8a328b4d3}, {QUANT_IQ3_S, 0xdff4c6c7a808ab42},  {QUANT_TQ1_0, 0xbff426e1b50da66b},
+    {QUANT_TQ2_0, 0xea8a78a2f6e49fc0},   {QUANT_NVFP4, 0xa99a8cbdb6fc5dac},
 };
 
 static void test_golden_hashes(void **state)

@@ -10,7 +10,8 @@
 
 #define N 4096
 
-static const uint32_t ids[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0, QUANT_Q4_K, QUANT_Q6_K};
+static const uint32_t ids[] = {QUANT_F32,  QUANT_F16,  QUANT_BF16,  QUANT_Q8_0, QUANT_Q4_0,
+                               QUANT_Q4_K, QUANT_Q6_K, QUANT_TQ1_0, QUANT_TQ2_0};
 #define N_IDS (sizeof ids / sizeof ids[0])
 
 static float x[N], y[N];
@@ -37,7 +38,7 @@ static double round_trip(const struct quant_type *t)
 /* Below one where we search more than llama.cpp does. */
 static void test_not_worse_than_llama(void **state)
 {
-    static const double ratio[N_IDS] = {1.0, 1.0, 1.0, 1.0, 0.978, 0.964, 0.943};
+    static const double ratio[N_IDS] = {1.0, 1.0, 1.0, 1.0, 0.978, 0.964, 0.943, 0.5, 0.5};
     for (size_t k = 0; k < N_IDS; k++) {
         const struct quant_type *t = quant_type(ids[k]);
         load_golden("F32", ".values.f32", x, sizeof x);
@@ -51,7 +52,7 @@ static void test_not_worse_than_llama(void **state)
  * reached, so a bit or a sub-block lost breaks them. */
 static void test_error_bounds(void **state)
 {
-    static const double bound[N_IDS] = {0.0, 4.6e-8, 3.0e-6, 3.1e-5, 7.1e-3, 5.4e-3, 3.15e-4};
+    static const double bound[N_IDS] = {0.0, 4.6e-8, 3.0e-6, 3.1e-5, 7.1e-3, 5.4e-3, 3.15e-4, 0.21, 0.21};
     uint64_t seed = 21;
     for (int scale = -8; scale <= 8; scale += 4)
         for (size_t k = 0; k < N_IDS; k++) {
@@ -67,13 +68,13 @@ static void test_error_bounds(void **state)
 }
 
 /* Values that are already on a format's grid come back almost exactly. (Not Q4_K: random blocks use scales of both
- * signs and minima that an encoder would not choose.) */
+ * signs and minima that an encoder would not choose. Nor TQ2_0: random blocks hold the 2 that is never written.) */
 static void test_grid_values_survive(void **state)
 {
     uint64_t seed = 22;
     for (size_t k = 0; k < n_fields; k++) {
         const struct quant_type *t = quant_type(fields[k].id);
-        if (!t->encode || t->id == QUANT_Q4_K) continue;
+        if (!t->encode || t->id == QUANT_Q4_K || t->id == QUANT_TQ2_0) continue;
         random_blocks(t, &fields[k], N, blocks, &seed);
         t->decode(blocks, x, N);
         double error = round_trip(t);
@@ -148,9 +149,9 @@ static void test_saturation(void **state)
 
 static void test_faults_show(void **state)
 {
-    static const uint32_t block_ids[] = {QUANT_Q8_0, QUANT_Q4_0, QUANT_Q4_K, QUANT_Q6_K};
+    static const uint32_t block_ids[] = {QUANT_Q8_0, QUANT_Q4_0, QUANT_Q4_K, QUANT_Q6_K, QUANT_TQ1_0, QUANT_TQ2_0};
     uint64_t seed = 24;
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 6; k++) {
         const struct quant_type *t = quant_type(block_ids[k]);
         for (size_t i = 0; i < N; i++) x[i] = rng_float(&seed);
         x[t->block_len + 3] = k & 1 ? NAN : -INFINITY;

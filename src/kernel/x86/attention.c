@@ -147,10 +147,23 @@ AVX2_INLINE void quantize_32(const float *x, __m256 inverse, int8_t *q, int16_t 
     memcpy(sums, &two, sizeof two);
 }
 
+AVX2_INLINE void quantize_16(const float *x, __m256 inverse, int8_t *q, int16_t *sums)
+{
+    __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse));
+    __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8), inverse));
+    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)q,
+                     _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    __m256i s = _mm256_add_epi32(a, b);
+    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    t = _mm_hadd_epi32(t, t);
+    *sums = (int16_t)_mm_cvtsi128_si32(_mm_hadd_epi32(t, t));
+}
+
 void kernel_avx2_quantize(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums)
 {
     if (form == QUANT_FORM_FLOAT) return;
-    size_t len = form == QUANT_FORM_32 ? 32 : 256;
+    size_t len = quant_form_len(form);
     BASE_ASSERT(n % len == 0, "K2 a form needs rows that are multiples of its block");
     for (size_t b = 0; b < n / len; b++, x += len, q += len, sums += len / 16) {
         float top = largest(x, len), inverse = 127.0f / top;
@@ -165,6 +178,7 @@ void kernel_avx2_quantize(enum quant_form form, const float *x, size_t n, int8_t
         }
         d[b] = top / 127.0f;
         __m256 factor = _mm256_set1_ps(inverse);
-        for (size_t i = 0; i < len; i += 32) quantize_32(x + i, factor, q + i, sums + i / 16);
+        if (len == 16) quantize_16(x, factor, q, sums);
+        for (size_t i = 0; i + 32 <= len; i += 32) quantize_32(x + i, factor, q + i, sums + i / 16);
     }
 }

@@ -1,0 +1,74 @@
+/* Products of IQ1_S and IQ1_M, by block256.h; the layouts are explained in quant/iq1.c. A point of the grid is eight
+ * nibbles 0, 1, 2; the sign of the shift is put above them as a 4, and a table gives 8 * value +- 1, plus 16.
+ *
+ * Saturation. Those are 7, 9, 15, 17, 23 and 25: a pair is at most 2 * 25 * 127 = 6350, four of them 25400. With scales
+ * of at most 15 and the offset left in, a block's sum is at most 256 * 25 * 127 * 15 = 1.3e7. */
+#include "kernel/x86/iq.h"
+
+#define MINUS 0x44444444u /* of all eight values */
+
+AVX2_INLINE __m256i four_points(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(9, 17, 25, 0, 7, 15, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+    const __m128i nibble = _mm_set1_epi8(15);
+    __m128i v = _mm_setr_epi32((int)a, (int)b, (int)c, (int)d);
+    __m128i even = _mm_and_si128(v, nibble), odd = _mm_and_si128(_mm_srli_epi16(v, 4), nibble);
+    return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd)));
+}
+
+AVX2_INLINE __m256i values_iq1_s(const uint8_t *p, int c)
+{
+    const uint32_t *grid = quant_iq1_grid;
+    const uint8_t *i = p + 2 + 4 * c;
+    uint32_t word = (uint16_t)avx2_load_i16(p + 34 + 2 * c), minus = (0 - (word >> 15)) & MINUS;
+    return four_points(grid[i[0] | (word << 8 & 0x700)] | minus, grid[i[1] | (word << 5 & 0x700)] | minus,
+                       grid[i[2] | (word << 2 & 0x700)] | minus, grid[i[3] | (word >> 1 & 0x700)] | minus);
+}
+
+/* 2 s + 1 for bits 12 to 14 of eight words; each is wanted twice. */
+AVX2_INLINE __m128i scales_iq1_s(const uint8_t *p)
+{
+    __m128i s = _mm_and_si128(_mm_srli_epi16(avx2_load_half(p + 34), 11), _mm_set1_epi16(14));
+    s = _mm_add_epi16(s, _mm_set1_epi16(1));
+    return _mm_or_si128(s, _mm_slli_epi16(s, 8));
+}
+
+AVX2_INLINE uint32_t minus_of(uint32_t bit) { return (0 - bit) & MINUS; }
+
+AVX2_INLINE __m256i values_iq1_m(const uint8_t *p, int c)
+{
+    const uint32_t *grid = quant_iq1_grid;
+    const uint8_t *i = p + 4 * c;
+    uint32_t h = (uint16_t)avx2_load_i16(p + 32 + 2 * c);
+    return four_points(
+        grid[i[0] | (h << 8 & 0x700)] | minus_of(h >> 3 & 1), grid[i[1] | (h << 4 & 0x700)] | minus_of(h >> 7 & 1),
+        grid[i[2] | (h & 0x700)] | minus_of(h >> 11 & 1), grid[i[3] | (h >> 4 & 0x700)] | minus_of(h >> 15));
+}
+
+/* Four scales of three bits in the low twelve bits of each of four words: they are moved to the top of a word each. */
+AVX2_INLINE __m128i scales_iq1_m(const uint8_t *p)
+{
+    __m128i v = load_low_8(p + 48);
+    const __m128i first = _mm_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3);
+    const __m128i up = _mm_setr_epi16(1 << 13, 1 << 10, 1 << 7, 1 << 4, 1 << 13, 1 << 10, 1 << 7, 1 << 4);
+    __m128i a = _mm_mullo_epi16(_mm_shuffle_epi8(v, first), up);
+    __m128i b = _mm_mullo_epi16(_mm_shuffle_epi8(v, _mm_add_epi8(first, _mm_set1_epi8(4))), up);
+    __m128i s = _mm_packus_epi16(_mm_srli_epi16(a, 13), _mm_srli_epi16(b, 13));
+    return _mm_add_epi8(_mm_add_epi8(s, s), _mm_set1_epi8(1));
+}
+
+/* The words' top nibbles are the half of a row. */
+AVX2_INLINE __m256 d_iq1_m(const struct avx2_rows *g, size_t at)
+{
+    uint16_t h[AVX2_ROWS];
+    for (int r = 0; r < AVX2_ROWS; r++) {
+        uint64_t v = load_u64(g->p[r] + at + 48);
+        h[r] = (uint16_t)((v >> 12 & 0xf) | (v >> 24 & 0xf0) | (v >> 36 & 0xf00) | (v >> 48 & 0xf000));
+    }
+    return _mm256_mul_ps(_mm256_cvtph_ps(avx2_load_half(h)), _mm256_set1_ps(0.125f));
+}
+
+PRODUCT(iq1_s, .block_bytes = 50, .d_at = 0, .d_factor = 0.125f, .offset_log2 = 4, .steps = 4, .few = 2,
+        .scales = scales_iq1_s)
+PRODUCT(iq1_m, .block_bytes = 56, .d = d_iq1_m, .offset_log2 = 4, .steps = 4, .few = 2, .scales = scales_iq1_m)
