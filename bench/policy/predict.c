@@ -8,6 +8,7 @@
  *     predict TIMES TRACE... */
 #include "expert/predict.h"
 #include "expert/replay.h"
+#include "expert/slots_sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +34,12 @@ struct scene {
     const struct trace *trace;
     struct expert_catalog *catalog;
     const struct policy_layer *layers;
-    struct policy *policy;
+    struct slots_sim slots;
     struct predict *predict;
-    bool *there;      /* [n_keys] */
     uint32_t *counts; /* [n_keys] */
     uint32_t *ids;
     float *weights;
     bool *wanted;
-    uint32_t n_there, slots;
     struct names *next;  /* [n_layers] for the next token */
     struct names across; /* for the next layer */
     struct score all[PREDICT_SOURCES][AUTO + 1], missing[PREDICT_SOURCES][AUTO + 1];
@@ -93,12 +92,12 @@ static void name_popular(const struct scene *s, uint32_t layer, struct names *ou
 
 static void judge(struct scene *s, uint32_t layer, enum predict_source kind, const struct names *names)
 {
-    const bool *there = s->there + s->layers[layer].first_key;
+    const uint32_t first = s->layers[layer].first_key;
     const uint32_t chosen = predict_width(s->predict, kind, PREDICT_WIDTH_MAX);
     bool came_true[PREDICT_WIDTH_MAX], asked[PREDICT_WIDTH_MAX];
     for (uint32_t i = 0; i < names->n; i++) {
         came_true[i] = s->wanted[names->ids[i]];
-        asked[i] = !there[names->ids[i]];
+        asked[i] = !slots_there(&s->slots, first + names->ids[i]);
         for (uint32_t w = 0; w <= AUTO; w++) {
             if (i >= (w == AUTO ? chosen : widths[w])) continue;
             s->all[kind][w].named++;
@@ -109,27 +108,6 @@ static void judge(struct scene *s, uint32_t layer, enum predict_source kind, con
     }
     s->auto_width[kind] += chosen;
     predict_outcome(s->predict, kind, came_true, asked, names->n);
-}
-
-/* As a replay with slots that are shared: hits are pinned, then slots are found for the others in order. */
-static void want(struct scene *s, uint32_t layer, const uint32_t *ids, uint32_t n)
-{
-    const uint32_t first = s->layers[layer].first_key, class_index = s->layers[layer].class_index;
-    for (uint32_t i = 0; i < n; i++)
-        if (s->there[first + ids[i]]) policy_remove(s->policy, class_index, first + ids[i]);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t key = first + ids[i];
-        if (s->there[key]) continue;
-        if (s->n_there < s->slots) {
-            s->n_there++;
-        } else {
-            const uint32_t victim = policy_victim(s->policy, class_index);
-            policy_remove(s->policy, class_index, victim);
-            s->there[victim] = false;
-        }
-        s->there[key] = true;
-    }
-    for (uint32_t i = 0; i < n; i++) policy_insert(s->policy, class_index, first + ids[i]);
 }
 
 static void run_layer(struct scene *s, uint32_t token, uint32_t layer)
@@ -147,11 +125,11 @@ static void run_layer(struct scene *s, uint32_t token, uint32_t layer)
         judge(s, layer, PREDICT_NEXT, &s->next[layer]);
         s->n_wanted += n;
         s->n_lists++;
-        for (uint32_t i = 0; i < n; i++) s->n_missed += !s->there[first + s->ids[i]];
+        for (uint32_t i = 0; i < n; i++) s->n_missed += !slots_there(&s->slots, first + s->ids[i]);
     }
     for (uint32_t i = 0; i < n; i++) s->counts[first + s->ids[i]]++;
-    policy_route(s->policy, layer, s->ids, s->weights, n, 0);
-    want(s, layer, s->ids, n);
+    policy_route(s->slots.policy, layer, s->ids, s->weights, n, 0);
+    slots_want(&s->slots, layer, s->ids, n);
     predict_selected(s->predict, layer, s->ids, n, 0);
     s->across.n = predict_transitions(s->predict, layer, s->ids, n, &to, s->across.ids, PREDICT_WIDTH_MAX);
     s->next[layer].n = predict_next(s->predict, layer, s->ids, n, s->next[layer].ids, PREDICT_WIDTH_MAX);
@@ -162,14 +140,14 @@ static void run(struct scene *s)
     const struct trace *t = s->trace;
     for (uint32_t token = 0; token < t->n_tokens; token++) {
         if (t->flags[token] & TRACE_PROMPT) {
-            policy_prompt(s->policy);
+            policy_prompt(s->slots.policy);
             predict_prompt(s->predict);
             for (uint32_t i = 0; i < t->n_layers; i++) s->next[i].n = 0;
         }
         s->across.n = 0;
         for (uint32_t layer = 0; layer < t->n_layers; layer++)
             if (s->layers[layer].n_expert) run_layer(s, token, layer);
-        policy_tick(s->policy, 1);
+        policy_tick(s->slots.policy, 1);
         predict_tick(s->predict, 1);
     }
 }
@@ -195,16 +173,17 @@ static void report(const char *path, uint32_t times)
     s.catalog = catalog_of(&t);
     const struct policy_shape *shape = expert_catalog_policy_shape(s.catalog);
     s.layers = shape->layers;
-    need(policy_create(POLICY_AUTO, shape, &s.policy, &err), &err);
+    const uint64_t slot_bytes[1] = {1};
+    struct slots_config config = {.policy = POLICY_AUTO, .shape = shape, .slot_bytes = slot_bytes};
+    for (uint32_t i = 0; i < t.n_layers; i++) config.room_bytes += times * shape->layers[i].n_used;
+    need(slots_create(&s.slots, &config, &err), &err);
     need(predict_create(s.catalog, 1u << PREDICT_TRANSITIONS | 1u << PREDICT_NEXT, &s.predict, &err), &err);
     const uint32_t n_keys = expert_catalog_n_experts(s.catalog);
-    s.there = room(n_keys, sizeof *s.there);
     s.counts = room(n_keys, sizeof *s.counts);
     s.ids = room(EXPERT_COUNT_MAX, sizeof *s.ids);
     s.weights = room(EXPERT_COUNT_MAX, sizeof *s.weights);
     s.wanted = room(EXPERT_COUNT_MAX, sizeof *s.wanted);
     s.next = room(t.n_layers, sizeof *s.next);
-    for (uint32_t i = 0; i < t.n_layers; i++) s.slots += times * shape->layers[i].n_used;
     run(&s);
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     for (int kind = 0; kind < KINDS; kind++) {
@@ -212,16 +191,15 @@ static void report(const char *path, uint32_t times)
         print_row(name, kinds[kind], "all", s.all[kind], s.n_wanted, width);
         print_row(name, kinds[kind], "misses", s.missing[kind], s.n_missed, width);
     }
-    fprintf(stderr, "%s: %u slots, %.1f %% of choices missed\n", name, s.slots,
+    fprintf(stderr, "%s: %llu slots, %.1f %% of choices missed\n", name, (unsigned long long)config.room_bytes,
             100.0 * (double)s.n_missed / (double)s.n_wanted);
     free(s.next);
     free(s.wanted);
     free(s.weights);
     free(s.ids);
     free(s.counts);
-    free(s.there);
     predict_destroy(s.predict);
-    policy_destroy(s.policy);
+    slots_destroy(&s.slots);
     expert_catalog_destroy(s.catalog);
     trace_free(&t);
 }
