@@ -328,3 +328,8 @@ bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expe
     uint32_t slot = c->arena.slot_of[expert_catalog_key(c->catalog, layer, expert)];
     return slot != NONE && c->arena.slots[slot].state != SLOT_READING;
 }
+
+bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert)
+{
+    return c->arena.slot_of[expert_catalog_key(c->catalog, layer, expert)] != NONE;
+}

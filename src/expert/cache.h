@@ -87,11 +87,12 @@ void expert_pump(struct expert_cache *c);
 /* ---- what is known beforehand ---- */
 
 /* Names experts of a layer that has not been wanted yet in this step, or (if it has) of the next step. Those that are
- * not there are read while no demanded read is under way (EXPERT_CERTAIN, EXPERT_LAYERS: behind the demanded ones),
- * into slots that are set aside for guesses. A guess is given up once its layer has been wanted without it; it becomes
- * a demanded read when it comes true. What does not fit into the queue of guesses is not read. ids need not be distinct
- * between calls. */
-void expert_guess(struct expert_cache *c, enum expert_source source, uint32_t layer, const uint32_t *ids, uint32_t n);
+ * not there are read while no demanded read is under way, a few at a time; `sure` ones at once, behind the demanded
+ * ones. They go into slots that are set aside for guesses. A guess is given up once its layer has been wanted without
+ * it; it becomes a demanded read when it comes true. What does not fit into the queue of guesses is not read. ids need
+ * not be distinct between calls. */
+void expert_guess(struct expert_cache *c, enum expert_source source, bool sure, uint32_t layer, const uint32_t *ids,
+                  uint32_t n);
 /* Reads an expert into memory that nobody uses yet (never by eviction); false: there is none, or too much is on its
  * way. Already there, or on its way: true. */
 bool expert_warm(struct expert_cache *c, uint32_t key);
@@ -139,7 +140,11 @@ struct expert_stats {
     struct expert_source_stats sources[EXPERT_SOURCES];
 };
 void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
+/* The counts by source alone (cheap: once a step). */
+void expert_cache_sources(const struct expert_cache *c, struct expert_source_stats out[EXPERT_SOURCES]);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
+/* There, or on its way. */
+bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert);
 
 /* Walks every structure and asserts the invariants (tests; O(slots)). */
 void expert_cache_check(const struct expert_cache *c);

@@ -27,11 +27,10 @@ const char *expert_source_name(enum expert_source source)
     return source < EXPERT_SOURCES ? names[source] : "?";
 }
 
-static bool is_certain(uint8_t source) { return source == EXPERT_CERTAIN || source == EXPERT_LAYERS; }
-
 /* ---- naming ---- */
 
-void expert_guess(struct expert_cache *c, enum expert_source source, uint32_t layer, const uint32_t *ids, uint32_t n)
+void expert_guess(struct expert_cache *c, enum expert_source source, bool sure, uint32_t layer, const uint32_t *ids,
+                  uint32_t n)
 {
     const uint8_t bit = (uint8_t)(1u << source);
     const uint64_t step = layer >= c->layer_next ? c->step : c->step + 1;
@@ -44,7 +43,7 @@ void expert_guess(struct expert_cache *c, enum expert_source source, uint32_t la
         c->stats.sources[source].named++;
         if (c->arena.slot_of[key] != NONE || c->n_guesses == CACHE_GUESSES_MAX) continue;
         c->guesses[(c->guess_first + c->n_guesses++) % CACHE_GUESSES_MAX] =
-            (struct guess){.key = key, .layer = layer, .step = step, .source = (uint8_t)source};
+            (struct guess){.key = key, .layer = layer, .step = step, .source = (uint8_t)source, .sure = sure};
     }
     cache_guess_start(c);
 }
@@ -64,7 +63,7 @@ static bool demanded(const struct expert_cache *c)
 static bool may_begin(const struct expert_cache *c, const struct guess *g)
 {
     if (c->n_idle <= CACHE_READS_KEPT) return false;
-    if (is_certain(g->source)) return !c->want.active || c->want.next_miss == c->want.n_misses;
+    if (g->sure) return !c->want.active || c->want.next_miss == c->want.n_misses;
     return !demanded(c) && c->n_guessing < GUESS_READS_MAX;
 }
 
@@ -82,10 +81,10 @@ void cache_guess_start(struct expert_cache *c)
         uint32_t layer, expert, slot;
         expert_catalog_unkey(c->catalog, g.key, &layer, &expert);
         slot = arena_acquire_guess(&c->arena, expert_catalog_class_of(c->catalog, layer));
-        if (slot == NONE && is_certain(g.source)) break; /* its turn comes when others have come true */
+        if (slot == NONE && g.sure) break; /* its turn comes when others have come true */
         pop(c);
         if (slot == NONE) continue;
-        n += cache_read_begin(c, layer, expert, slot, NONE, is_certain(g.source) ? IO_CERTAIN : IO_GUESS, c->batch + n);
+        n += cache_read_begin(c, layer, expert, slot, NONE, g.sure ? IO_CERTAIN : IO_GUESS, c->batch + n);
         struct read *r = &c->reads[c->arena.slots[slot].owner];
         r->guess = true;
         r->source = g.source;
@@ -296,15 +295,22 @@ uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes)
 
 /* ---- figures ---- */
 
-void cache_guess_stats(const struct expert_cache *c, struct expert_stats *out)
+void expert_cache_sources(const struct expert_cache *c, struct expert_source_stats out[EXPERT_SOURCES])
 {
     const struct arena *a = &c->arena;
+    memcpy(out, c->stats.sources, sizeof c->stats.sources);
     for (uint32_t s = 0; s < EXPERT_SOURCES; s++) {
-        struct expert_source_stats *x = &out->sources[s];
+        struct expert_source_stats *x = &out[s];
         x->wasted = a->wasted[s];
         x->wasted_bytes = a->wasted_bytes[s];
         if (s == EXPERT_WARM) x->wasted = x->reads - x->useful - x->late; /* so far */
     }
+}
+
+void cache_guess_stats(const struct expert_cache *c, struct expert_stats *out)
+{
+    const struct arena *a = &c->arena;
+    expert_cache_sources(c, out->sources);
     for (uint32_t k = 0; c->n_pinned > 0 && k < expert_catalog_n_experts(c->catalog); k++) {
         uint32_t slot = a->slot_of[k], layer, expert;
         if (!(a->keep[k] & ARENA_PINNED) || slot == NONE || a->slots[slot].state == SLOT_READING) continue;

@@ -51,6 +51,7 @@ struct guess {
     uint32_t key, layer;
     uint64_t step; /* in which the layer will be wanted */
     uint8_t source;
+    bool sure;
 };
 
 struct want {

@@ -122,7 +122,9 @@ enum sluice_status attention_gqa(struct model_run *r, const struct model_step *s
                                        .pos0 = s->pos0,
                                        .scale = 1.0f / sqrtf((float)hp->d_head_k),
                                        .out = sc->attn};
+    if (r->cache) expert_pump(r->cache);
     kernel_attention_run(k, &a);
+    if (r->cache) expert_pump(r->cache);
 
     struct kernel_acts mid;
     const struct kernel_weight o = model_weight(&l->o);

@@ -2,6 +2,7 @@
 
 #include "model/arch.h"
 #include "model/attention.h"
+#include "model/foresight.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -60,7 +61,10 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
         enum sluice_status st = r->model->arch->layer(r, s, layer, err);
         if (st) return st;
     }
-    if (r->cache) expert_tick(r->cache, (uint32_t)s->n_tokens);
+    if (r->cache) {
+        expert_tick(r->cache, (uint32_t)s->n_tokens);
+        foresight_end(r, s);
+    }
     if (s->want == MODEL_LOGITS_NONE) return SLUICE_OK;
     size_t begin = s->want == MODEL_LOGITS_LAST ? s->n_tokens - 1 : 0;
     while (begin < s->n_tokens) {

@@ -9,12 +9,15 @@
 #include "model/model.h"
 #include "model/scratch.h"
 
+struct model_foresight; /* model/foresight.h */
+
 /* What stays the same from step to step. One thread owns it. */
 struct model_run {
     const struct model *model;
     struct kernel_ctx kernel;
     struct expert_cache *cache; /* NULL: a dense model */
     struct model_scratch scratch;
+    struct model_foresight *foresight; /* NULL: nothing is guessed */
     /* Asked before every layer; false ends the step with SLUICE_CANCELLED. May be NULL. */
     bool (*go_on)(void *user, uint32_t layer);
     void *user;

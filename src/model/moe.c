@@ -4,6 +4,7 @@
 #include "model/moe.h"
 
 #include "model/ffn.h"
+#include "model/foresight.h"
 
 #include <string.h>
 
@@ -131,8 +132,10 @@ enum sluice_status moe_block(struct model_run *r, const struct model_step *s, ui
     const uint32_t used = hp->n_expert_used, n_wanted = group_by_expert(sc, n, hp->n_expert, used);
     for (size_t t = 0; t < n; t++)
         expert_selected(r->cache, layer, sc->ids + t * used, sc->weights + t * used, used, (uint32_t)t);
+    foresight_learn(r, s, layer);
     enum sluice_status st = expert_want(r->cache, layer, sc->wanted, n_wanted, err);
     if (!st) {
+        foresight_ahead(r, s, layer);
         kernel_acts_fill(k, &acts, l->exps_type[MODEL_GATE]->form);
         kernel_acts_fill(k, &acts, l->exps_type[MODEL_UP]->form);
         if (job.shared) ffn_shared(r, s, layer, &acts, sc->y);

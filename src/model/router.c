@@ -11,7 +11,7 @@ static bool before(float a, uint32_t i, float b, uint32_t j)
 }
 
 /* Keeps the k best seen so far as a list ordered best first: k is small, so insertion is the fastest way. */
-static void choose(const float *p, uint32_t n, uint32_t k, uint32_t *ids)
+void router_rank(const float *p, uint32_t n, uint32_t k, uint32_t *ids)
 {
     uint32_t have = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -35,7 +35,7 @@ void router_softmax_topk(const struct kernel_table *t, const struct router_kind 
                          uint32_t k, uint32_t *ids, float *weights)
 {
     t->softmax(logits, n_expert);
-    choose(logits, n_expert, k, ids);
+    router_rank(logits, n_expert, k, ids);
     sort_ids(ids, k);
     float sum = 0;
     for (uint32_t i = 0; i < k; i++) sum += weights[i] = logits[ids[i]];

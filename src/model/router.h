@@ -18,4 +18,7 @@ struct router_kind {
 void router_softmax_topk(const struct kernel_table *t, const struct router_kind *kind, float *logits, uint32_t n_expert,
                          uint32_t k, uint32_t *ids, float *weights);
 
+/* The k <= n ids with the largest values, best first, ties to the lower id; NaN last. */
+void router_rank(const float *values, uint32_t n, uint32_t k, uint32_t *ids);
+
 #endif

@@ -1,5 +1,7 @@
 #include "model/scratch.h"
 
+#include "model/foresight.h"
+
 /* Hands out pieces of one block, each aligned to a cache line. With base NULL it only counts. */
 struct carver {
     uint8_t *base;
@@ -41,6 +43,10 @@ static uint64_t lay_out(const struct model_hparams *hp, size_t chunk, void *memo
     s->group_tokens = carve(&c, used * sizeof(uint32_t));
     s->group_rows = carve(&c, used * sizeof(uint32_t));
     s->wanted = carve(&c, hp->n_expert * sizeof(uint32_t));
+    const uint64_t ahead = hp->n_expert ? FORESIGHT_TOKENS : 0;
+    s->ahead_h = carve(&c, ahead * embd * f);
+    s->ahead_router = carve(&c, ahead * hp->n_expert * f);
+    s->ahead_acts = carve(&c, kernel_acts_bytes(embd, ahead));
     s->logits = carve(&c, (uint64_t)MODEL_LOGITS_ROWS * hp->n_vocab * f);
     s->acts_in = carve(&c, kernel_acts_bytes(embd, chunk));
     s->acts_mid = carve(&c, kernel_acts_bytes(largest(ff, attn), chunk));

@@ -30,8 +30,10 @@ struct model_scratch {
     struct model_group *groups;          /* [n_expert] */
     uint32_t *group_tokens, *group_rows; /* [chunk * n_expert_used] */
     uint32_t *wanted;                    /* [n_expert] */
-    float *logits;                       /* [MODEL_LOGITS_ROWS][n_vocab] */
-    void *acts_in, *acts_mid;            /* quantised forms of a block's input, and of its hidden activations */
+    float *ahead_h, *ahead_router;       /* [64][n_embd], [64][n_expert]: foresight.h */
+    void *ahead_acts;
+    float *logits;            /* [MODEL_LOGITS_ROWS][n_vocab] */
+    void *acts_in, *acts_mid; /* quantised forms of a block's input, and of its hidden activations */
 };
 
 struct model_scratch_sizes {

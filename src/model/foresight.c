@@ -1,0 +1,240 @@
+#include "model/foresight.h"
+
+#include "model/router.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NEXT_READS_MAX 16u   /* experts that are read for the next token while this one ends */
+#define LOOK_WIDTH_FACTOR 2u /* ranks that are looked at: so many times top-k */
+
+static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+size_t model_foresight_memory_bytes(const struct model *m)
+{
+    const struct model_hparams *hp = &m->hp;
+    return sizeof(struct model_foresight) +
+           (size_t)hp->n_layer *
+               (PREDICT_SOURCES * sizeof(struct foresight_names) + hp->n_expert_used * sizeof(uint16_t)) +
+           2 * (size_t)hp->n_expert * sizeof(uint32_t);
+}
+
+enum sluice_status model_foresight_create(const struct model *m, struct model_foresight **out, struct sluice_error *err)
+{
+    const struct model_hparams *hp = &m->hp;
+    struct model_foresight *f = calloc(1, sizeof *f);
+    *out = NULL;
+    if (!f) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for guesses");
+    f->names = calloc((size_t)PREDICT_SOURCES * hp->n_layer + 1, sizeof *f->names);
+    f->last = calloc((size_t)hp->n_layer * hp->n_expert_used + 1, sizeof *f->last);
+    f->ids = calloc((size_t)hp->n_expert + 1, sizeof *f->ids);
+    f->counts = calloc((size_t)hp->n_expert + 1, sizeof *f->counts);
+    f->whole_cost = 1;
+    if (!f->names || !f->last || !f->ids || !f->counts) {
+        model_foresight_destroy(f);
+        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for guesses");
+    }
+    *out = f;
+    return SLUICE_OK;
+}
+
+void model_foresight_destroy(struct model_foresight *f)
+{
+    if (!f) return;
+    free(f->counts);
+    free(f->ids);
+    free(f->last);
+    free(f->names);
+    free(f);
+}
+
+static struct foresight_names *names_of(const struct model_run *r, enum predict_source source, uint32_t layer)
+{
+    return &r->foresight->names[(size_t)source * r->model->hp.n_layer + layer];
+}
+
+/* ---- what became of it ---- */
+
+static void judge(struct model_run *r, enum predict_source source, uint32_t layer, const uint32_t *chosen, uint32_t k)
+{
+    struct foresight_names *names = names_of(r, source, layer);
+    bool came_true[PREDICT_WIDTH_MAX];
+    if (!names->n) return;
+    for (uint32_t i = 0; i < names->n; i++) {
+        came_true[i] = false;
+        for (uint32_t j = 0; j < k; j++) came_true[i] = came_true[i] || chosen[j] == names->ids[i];
+    }
+    predict_outcome(r->foresight->predict, source, came_true, names->asked, names->n);
+    names->n = 0;
+}
+
+void foresight_learn(struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    struct model_foresight *f = r->foresight;
+    const uint32_t k = r->model->hp.n_expert_used;
+    const uint32_t *ids = r->scratch.ids;
+    if (!f) return;
+    for (uint32_t j = 0; j < k; j++) f->last[(size_t)layer * k + j] = (uint16_t)ids[(s->n_tokens - 1) * k + j];
+    if (!f->predict) return;
+    for (int source = 0; source < PREDICT_SOURCES; source++)
+        if (s->n_tokens == 1)
+            judge(r, (enum predict_source)source, layer, ids, k);
+        else
+            names_of(r, (enum predict_source)source, layer)->n = 0;
+    for (size_t t = 0; t < s->n_tokens; t++) predict_selected(f->predict, layer, ids + t * k, k, (uint32_t)t);
+}
+
+/* ---- naming ---- */
+
+/* Remembers a ranked list for its outcome, and tells the cache its leading ranks. */
+static void name(struct model_run *r, enum predict_source source, enum expert_source as, uint32_t layer,
+                 const uint32_t *ids, uint32_t n)
+{
+    struct foresight_names *names = names_of(r, source, layer);
+    const uint32_t width = predict_width(r->foresight->predict, source, n);
+    for (uint32_t i = 0; i < n; i++) {
+        names->ids[i] = (uint16_t)ids[i];
+        names->asked[i] = !expert_known(r->cache, layer, ids[i]);
+    }
+    names->n = (uint8_t)n;
+    expert_guess(r->cache, as, false, layer, ids, width);
+}
+
+/* The router of `layer` on the present residual stream of tokens [begin, begin + n): logits in scratch.ahead_router. */
+static void look(struct model_run *r, uint32_t layer, size_t begin, size_t n)
+{
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer *l = &r->model->layers[layer];
+    struct model_scratch *sc = &r->scratch;
+    kernel_rms_norm_rows(&r->kernel, sc->x + begin * hp->n_embd, model_vector(&l->ffn_norm), hp->n_embd, n,
+                         hp->norm_eps, sc->ahead_h);
+    const struct kernel_weight router = model_weight(&l->router);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, sc->ahead_h, hp->n_embd, n, sc->ahead_acts);
+    kernel_acts_fill(&r->kernel, &acts, router.type->form);
+    kernel_matmul(&r->kernel, &router, NULL, &acts, sc->ahead_router);
+}
+
+static void name_for_token(struct model_run *r, uint32_t layer, uint32_t to)
+{
+    struct model_foresight *f = r->foresight;
+    const struct model_hparams *hp = &r->model->hp;
+    uint32_t ids[PREDICT_WIDTH_MAX];
+    const uint32_t most = smaller(smaller(LOOK_WIDTH_FACTOR * hp->n_expert_used, PREDICT_WIDTH_MAX), hp->n_expert);
+    if (predict_on(f->predict, PREDICT_LOOKAHEAD)) {
+        look(r, to, 0, 1);
+        router_rank(r->scratch.ahead_router, hp->n_expert, most, ids);
+        name(r, PREDICT_LOOKAHEAD, EXPERT_LOOKAHEAD, to, ids, most);
+    }
+    if (predict_on(f->predict, PREDICT_TRANSITIONS)) {
+        uint32_t there,
+            n = predict_transitions(f->predict, layer, r->scratch.ids, hp->n_expert_used, &there, ids, most);
+        if (n) name(r, PREDICT_TRANSITIONS, EXPERT_TRANSITIONS, there, ids, n);
+    }
+}
+
+/* What the next layer's router would choose for the tokens of a prompt: f->ids, ascending; returns how many. */
+static uint32_t look_all(struct model_run *r, const struct model_step *s, uint32_t to)
+{
+    struct model_foresight *f = r->foresight;
+    const struct model_hparams *hp = &r->model->hp;
+    const uint32_t k = smaller(hp->n_expert_used, PREDICT_WIDTH_MAX);
+    uint32_t ids[PREDICT_WIDTH_MAX], n = 0;
+    memset(f->counts, 0, hp->n_expert * sizeof *f->counts);
+    for (size_t begin = 0; begin < s->n_tokens; begin += FORESIGHT_TOKENS) {
+        size_t rows = s->n_tokens - begin < FORESIGHT_TOKENS ? s->n_tokens - begin : FORESIGHT_TOKENS;
+        look(r, to, begin, rows);
+        for (size_t t = 0; t < rows; t++) {
+            router_rank(r->scratch.ahead_router + t * hp->n_expert, hp->n_expert, k, ids);
+            for (uint32_t i = 0; i < k; i++) f->counts[ids[i]]++;
+        }
+    }
+    for (uint32_t e = 0; e < hp->n_expert; e++)
+        if (f->counts[e]) f->ids[n++] = e;
+    return n;
+}
+
+static uint32_t missing(const struct model_run *r, uint32_t layer, const uint32_t *ids, uint32_t n)
+{
+    uint32_t n_missing = 0;
+    for (uint32_t i = 0; i < n; i++) n_missing += !expert_known(r->cache, layer, ids ? ids[i] : i);
+    return n_missing;
+}
+
+static void name_for_prompt(struct model_run *r, const struct model_step *s, uint32_t to)
+{
+    struct model_foresight *f = r->foresight;
+    const uint32_t n_expert = r->model->hp.n_expert;
+    const bool looks = f->predict && predict_on(f->predict, PREDICT_LOOKAHEAD);
+    uint32_t n = 0;
+    if (looks && f->route != FORESIGHT_LAYERS) n = look_all(r, s, to);
+    bool whole = f->route == FORESIGHT_LAYERS;
+    if (f->route == FORESIGHT_BY_COST && n) /* what is missing of all, against what is missing of the named ones */
+        whole = f->whole_cost * missing(r, to, NULL, n_expert) <= missing(r, to, f->ids, n);
+    if (whole) {
+        for (uint32_t e = 0; e < n_expert; e++) f->ids[e] = e;
+        expert_guess(r->cache, EXPERT_LAYERS, true, to, f->ids, n_expert);
+        f->layers_whole++;
+    } else {
+        if (n) expert_guess(r->cache, EXPERT_LOOKAHEAD, true, to, f->ids, n);
+        f->layers_selected++;
+    }
+}
+
+void foresight_ahead(struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    struct model_foresight *f = r->foresight;
+    uint32_t to = layer + 1;
+    if (!f) return;
+    while (to < r->model->hp.n_layer && !r->model->layers[to].is_moe) to++;
+    if (to == r->model->hp.n_layer) return;
+    if (s->n_tokens > 1)
+        name_for_prompt(r, s, to);
+    else if (f->predict)
+        name_for_token(r, layer, to);
+}
+
+/* ---- the end of a step ---- */
+
+static void name_for_next(struct model_run *r)
+{
+    struct model_foresight *f = r->foresight;
+    const struct model_hparams *hp = &r->model->hp;
+    const uint32_t k = hp->n_expert_used, most = smaller(smaller(k, PREDICT_WIDTH_MAX), hp->n_expert);
+    uint32_t ids[PREDICT_WIDTH_MAX], last[PREDICT_WIDTH_MAX], n_reads = 0;
+    for (uint32_t layer = 0; layer < hp->n_layer && n_reads < NEXT_READS_MAX; layer++) {
+        if (!r->model->layers[layer].is_moe) continue;
+        for (uint32_t j = 0; j < most; j++) last[j] = f->last[(size_t)layer * k + j];
+        uint32_t n = predict_next(f->predict, layer, last, most, ids, most);
+        if (!n) return;
+        name(r, PREDICT_NEXT, EXPERT_NEXT, layer, ids, n);
+        n_reads += missing(r, layer, ids, predict_width(f->predict, PREDICT_NEXT, n));
+    }
+}
+
+/* What guesses saved and cost since the last step: a useful one saved its read, a late one about half of it; one for
+ * nothing has used the disk for its read, and half of that was idle time that nobody missed. */
+static void settle(struct model_run *r)
+{
+    static const enum expert_source as[PREDICT_SOURCES] = {EXPERT_LOOKAHEAD, EXPERT_TRANSITIONS, EXPERT_NEXT};
+    struct model_foresight *f = r->foresight;
+    struct expert_source_stats now[EXPERT_SOURCES];
+    expert_cache_sources(r->cache, now);
+    for (int s = 0; s < PREDICT_SOURCES; s++) {
+        const struct expert_source_stats *a = &f->seen[as[s]], *b = &now[as[s]];
+        uint64_t halves = 2 * (b->useful - a->useful) + (b->late - a->late);
+        if (halves) predict_saved(f->predict, (enum predict_source)s, halves * f->expert_read_ns / 2);
+        if (b->wasted > a->wasted)
+            predict_cost(f->predict, (enum predict_source)s, (b->wasted - a->wasted) * f->expert_read_ns / 2);
+    }
+    memcpy(f->seen, now, sizeof now);
+}
+
+void foresight_end(struct model_run *r, const struct model_step *s)
+{
+    struct model_foresight *f = r->foresight;
+    if (!f || !f->predict) return;
+    settle(r);
+    predict_tick(f->predict, (uint32_t)s->n_tokens);
+    if (predict_on(f->predict, PREDICT_NEXT)) name_for_next(r);
+}
