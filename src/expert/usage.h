@@ -23,26 +23,29 @@
 
 struct expert_usage; /* opaque: what was learned before, and what this run adds */
 
-/* Empty heat for this model. Nothing is allocated later but by expert_usage_save. */
+/* Empty heat for this model. The catalog must live as long. Nothing is allocated later, not even by load and save. */
 enum sluice_status expert_usage_create(const struct expert_catalog *catalog, uint64_t fingerprint,
                                        struct expert_usage **out, struct sluice_error *err);
 void expert_usage_free(struct expert_usage *u);
-size_t expert_usage_memory_bytes(const struct expert_catalog *catalog); /* saving's temporary memory included */
+size_t expert_usage_memory_bytes(const struct expert_catalog *catalog); /* the file's image for saving included */
 
-/* Takes in the file. None at this path: SLUICE_OK, nothing learned. Damaged, of another version or of another model:
- * SLUICE_ERR_USAGE with a sentence that names the file and what is wrong (the way out: remove it, or give --usage or
- * --no-usage). Not readable: SLUICE_ERR_IO. */
+/* Takes in the file. None at this path: SLUICE_OK, nothing learned. Damaged, of another version or of another model, or
+ * no ordinary file (a symbolic link, a directory, a pipe): SLUICE_ERR_USAGE with a sentence that names the file and
+ * what is wrong (the way out: remove it, or give --usage or --no-usage). Not readable: SLUICE_ERR_IO. After an error
+ * all is as before. What this run has added stays. */
 enum sluice_status expert_usage_load(struct expert_usage *u, const struct os_calls *os, const char *path,
                                      struct sluice_error *err);
 
-/* One token's choice in one layer; one call for n tokens that have passed. */
+/* One token's choice in one layer; one call for n tokens that have passed, after their choices. */
 void expert_usage_selected(struct expert_usage *u, uint32_t layer, const uint32_t *ids, uint32_t n);
 void expert_usage_tick(struct expert_usage *u, uint32_t n_tokens);
 bool expert_usage_changed(const struct expert_usage *u); /* something was added since the last save */
 
 /* Adds what this run has added since its last save to what the file holds now (another process may have written it
- * meanwhile), under an exclusive lock of PATH.lock, and replaces the file by rename. A file that has become foreign or
- * damaged is refused as by load and left as it is. Waits for the lock at most wait_ms; then SLUICE_ERR_IO, and what was
+ * meanwhile), under an exclusive lock of PATH.lock, and replaces the file by rename. What the file holds decays by the
+ * tokens of this run since its last save: runs that overlap count as one behind the other, in the order of their saves.
+ * Nothing is written if nothing was added. A file that has become foreign or damaged is refused as by load and left as
+ * it is. Waits for the lock at most wait_ms; then SLUICE_ERR_IO. After any error the file is as it was, and what was
  * added is kept for the next save. */
 enum sluice_status expert_usage_save(struct expert_usage *u, const struct os_calls *os, const char *path,
                                      uint32_t wait_ms, struct sluice_error *err);
