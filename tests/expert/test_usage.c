@@ -358,9 +358,26 @@ static void comes_back(void **state)
     for (uint32_t key = 0; key < N_KEYS; key++) assert_near(heat(u, key), file_heat(key), 1e-14);
     assert_int_equal(load(u), SLUICE_OK); /* a second time it is not added */
     assert_true(expert_usage_tokens(u) == file_tokens());
+    expert_usage_tick(u, 100 * EXPERT_USAGE_HALF_LIFE + 5); /* what the file held decays like the rest */
+    assert_near(heat(u, 12), file_heat(12) * decay(100 * EXPERT_USAGE_HALF_LIFE + 5), 1e-12);
     unlink(path); /* forgotten by the user */
     assert_int_equal(load(u), SLUICE_OK);
-    assert_true(expert_usage_tokens(u) == 0);
+    assert_true(heat(u, 12) == 0);
+    expert_usage_free(u);
+}
+
+/* Steps that were given up add heat without tokens; however many they were, the file can be read. */
+static void what_is_written_can_be_read(void **state)
+{
+    (void)state;
+    struct expert_usage *u = make();
+    for (unsigned i = 0; i < 1000100; i++) select_key(u, 8);
+    saved(u);
+    assert_int_equal(load(u), SLUICE_OK);
+    select_key(u, 8);
+    saved(u);
+    assert_int_equal(load(u), SLUICE_OK);
+    assert_true(file_heat(8) == 1e6);
     expert_usage_free(u);
 }
 
@@ -779,6 +796,7 @@ int main(void)
         TEST(the_hottest_come_first),
         TEST(nothing_is_allocated),
         TEST(comes_back),
+        TEST(what_is_written_can_be_read),
         TEST(a_run_goes_on_after_a_save),
         TEST(runs_that_overlap_are_one_behind_the_other),
         TEST(damage_is_refused),
