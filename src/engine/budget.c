@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The process grows after it is measured: code pages touched for the first time, the allocator's slack, kernel-side
  * rings, the table that this function fills. Seen on x86-64 Debian: below 3 MiB beyond the measured size. */
@@ -21,21 +22,36 @@
  * working arrays for a text that is one single word. */
 #define TEXT_WORK_FACTOR 40
 
-static enum sluice_status machine_limit(sluice_engine *e, struct sluice_error *err)
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
+                                        struct sluice_error *err)
 {
     struct os_memory m;
-    os_memory(&m);
+    e->os->memory(e->os->user, &m);
     if (!m.total_bytes)
         return base_fail(err, SLUICE_ERR_IO, "is /proc mounted, and are file descriptors left (ulimit -n)?",
                          "cannot find out how much memory there is: /proc/meminfo cannot be read");
     const uint64_t own = os_resident_bytes(); /* counted as used, and ours to use again */
-    e->machine_limit_bytes = m.available_bytes + own;
-    snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "available memory");
-    if (m.cgroup_room_bytes >= m.available_bytes) return SLUICE_OK;
-    e->machine_limit_bytes = m.cgroup_room_bytes + own; /* pages of shared files are not all in its account */
-    if (e->machine_limit_bytes > m.cgroup_limit_bytes) e->machine_limit_bytes = m.cgroup_limit_bytes;
-    snprintf(e->machine_limit_why, sizeof e->machine_limit_why, "the memory limit of cgroup %s", m.cgroup_path);
+    const uint64_t simulated = e->asks.simulated_used_bytes;
+    *bytes = m.available_bytes + own;
+    snprintf(why, 300, "available memory");
+    if (m.cgroup_room_bytes < m.available_bytes) {
+        *bytes = m.cgroup_room_bytes + own; /* pages of shared files are not all in its account */
+        if (*bytes > m.cgroup_limit_bytes) *bytes = m.cgroup_limit_bytes;
+        snprintf(why, 300, "the memory limit of cgroup %s", m.cgroup_path);
+    }
+    if (!simulated) return SLUICE_OK;
+    *bytes = *bytes > simulated ? *bytes - simulated : 0;
+    const size_t n = strlen(why);
+    snprintf(why + n, 300 - n, ", with %.1f MiB taken as used", (double)simulated / (1 << 20));
     return SLUICE_OK;
+}
+
+/* What is guessed, learned and simulated, for a model with routed experts. */
+uint64_t engine_foresight_bytes(const sluice_engine *e)
+{
+    if (!e->catalog) return 0;
+    return known_memory_bytes(e) + sizes_memory_bytes(e) + model_foresight_memory_bytes(e->model) +
+           (e->asks.sources ? predict_memory_bytes(e->catalog, e->asks.sources) : 0);
 }
 
 static uint64_t mul_text(uint64_t bytes) { return bytes * TEXT_WORK_FACTOR; }
@@ -61,7 +77,7 @@ uint64_t engine_session_bytes_per_ctx(void) { return sizeof(int32_t); }
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
-    enum sluice_status st = machine_limit(e, err);
+    enum sluice_status st = engine_machine_limit(e, &e->machine_limit_bytes, e->machine_limit_why, err);
     if (st) return st;
     if (e->options.ctx > hp->n_ctx_train)
         base_log(&e->log, BASE_LOG_WARN,
@@ -96,7 +112,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     in.machine_total_bytes = m.total_bytes;
     if (e->catalog)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
-                        expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog));
+                        expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog)) +
+                        engine_foresight_bytes(e);
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     return st ? st : plan_make(&in, &e->plan, err);
 }

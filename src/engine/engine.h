@@ -3,13 +3,19 @@
 #define ENGINE_ENGINE_H
 
 #include "base/log.h"
+#include "engine/known.h"
 #include "engine/load.h"
+#include "engine/pressure.h"
+#include "engine/route.h"
+#include "engine/sizes.h"
 #include "expert/cache.h"
 #include "expert/plan.h"
 #include "expert/trace.h"
 #include "expert/verify.h"
 #include "io/io.h"
+#include "model/foresight.h"
 #include "model/forward.h"
+#include "os/locker.h"
 #include "sample/sample.h"
 #include "sluice.h"
 #include "text/chat.h"
@@ -24,6 +30,12 @@ struct engine_asks {
     enum io_backend io;
     bool buffered;
     enum policy_kind policy;
+    unsigned sources;  /* bits of enum predict_source that may be used */
+    bool sources_auto; /* only while they pay */
+    bool lock_dense, lock_experts, lock_all;
+    uint64_t lock_margin_bytes; /* 0: chosen */
+    uint64_t simulated_used_bytes;
+    enum engine_route route; /* ROUTE_AUTO: by cost */
 };
 
 /* One reservation of address space with committed memory in it. */
@@ -35,7 +47,7 @@ struct engine_block {
 struct sluice_engine {
     /* as opened */
     struct sluice_options options; /* strings are copies in `strings` */
-    char *strings[8];
+    char *strings[16];
     size_t n_strings;
     struct engine_asks asks;
     struct base_log log;
@@ -61,6 +73,12 @@ struct sluice_engine {
     struct trace_writer *trace;   /* or NULL */
     struct expert_sums *sums;     /* NULL: none beside the model, or not to be verified */
     struct expert_verify *verify; /* NULL: not to be verified */
+    struct predict *predict;      /* NULL: nothing is guessed */
+    struct engine_known known;    /* usage, hotlist, pins */
+    struct engine_sizes sizes;    /* what other caches would have given */
+    struct engine_pressure pressure;
+    struct engine_routes routes;
+    struct os_locker locker;
 
     /* memory */
     struct plan plan;
@@ -68,6 +86,7 @@ struct sluice_engine {
     char machine_limit_why[300];
     struct load_plan load;
     struct engine_block dense, kv, scratch;
+    size_t dense_locked, kv_locked, scratch_locked;
     struct model_run run;
 
     /* work */
@@ -108,5 +127,10 @@ uint64_t engine_block_bytes(uint64_t bytes); /* rounded to pages */
  */
 uint64_t engine_session_fixed_bytes(const struct model_hparams *hp);
 uint64_t engine_session_bytes_per_ctx(void);
+/* budget.c: what this process may use now, as the plan's limit was found; why may be NULL. */
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
+                                        struct sluice_error *err);
+/* budget.c: memory for what is known beforehand, guessed and simulated. */
+uint64_t engine_foresight_bytes(const sluice_engine *e);
 
 #endif

@@ -70,6 +70,56 @@ static void fill_ledger(const sluice_engine *e, struct sluice_ledger *out)
     out->expected_bytes_per_token = held >= 1 ? 0 : (1 - held) * (double)expert_catalog_token_bytes(e->catalog);
 }
 
+static bool source_on(const sluice_engine *e, enum expert_source source)
+{
+    switch (source) {
+    case EXPERT_LOOKAHEAD: return e->predict && predict_on(e->predict, PREDICT_LOOKAHEAD);
+    case EXPERT_TRANSITIONS: return e->predict && predict_on(e->predict, PREDICT_TRANSITIONS);
+    case EXPERT_NEXT: return e->predict && predict_on(e->predict, PREDICT_NEXT);
+    case EXPERT_LAYERS: return e->asks.route == ROUTE_AUTO || e->asks.route == ROUTE_LAYERS;
+    case EXPERT_WARM: return !e->known.warm_ended && e->known.next_warm < e->known.n_warm;
+    case EXPERT_CERTAIN:
+    case EXPERT_SOURCES: break;
+    }
+    return false;
+}
+
+static void fill_cache_stats(const sluice_engine *e, const struct expert_stats *x, struct sluice_stats *out)
+{
+    _Static_assert(EXPERT_SOURCES <= SLUICE_PREFETCH_MAX && ROUTES <= SLUICE_ROUTES_MAX, "all have room");
+    for (int s = 0; s < EXPERT_SOURCES; s++) {
+        const struct expert_source_stats *from = &x->sources[s];
+        out->prefetch[s].name = expert_source_name((enum expert_source)s);
+        out->prefetch[s].on = source_on(e, (enum expert_source)s);
+        out->prefetch[s].named = from->named;
+        out->prefetch[s].came_true = from->came_true;
+        out->prefetch[s].chosen = from->chosen;
+        out->prefetch[s].reads = from->reads;
+        out->prefetch[s].useful = from->useful;
+        out->prefetch[s].late = from->late;
+        out->prefetch[s].wasted = from->wasted;
+        out->prefetch[s].useful_bytes = from->useful_bytes;
+        out->prefetch[s].wasted_bytes = from->wasted_bytes;
+    }
+    out->slots_bytes = x->committed_bytes;
+    out->slots_limit_bytes = x->limit_bytes;
+    out->shrinks = e->pressure.shrinks;
+    out->shrunk_bytes = e->pressure.shrunk_bytes;
+    out->grows = e->pressure.grows;
+    out->pinned = x->pinned;
+    out->pinned_bytes = x->pinned_bytes;
+    out->kept_decode = x->kept_decode;
+    for (int r = 0; r < ROUTES; r++) {
+        out->routes[r].name = route_name((enum engine_route)r);
+        out->routes[r].steps = e->routes.of[r].steps;
+        out->routes[r].tokens = e->routes.of[r].tokens;
+        out->routes[r].layers = e->routes.of[r].layers;
+        out->routes[r].predicted_ns = e->routes.of[r].predicted_ns;
+        out->routes[r].ns = e->routes.of[r].ns;
+        out->routes[r].read_bytes = e->routes.of[r].read_bytes;
+    }
+}
+
 static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
 {
     *out = e->stats;
@@ -88,6 +138,14 @@ static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
         out->wait_ns = x.wait_ns;
         out->experts_resident = x.resident;
         out->experts_slots = x.slots;
+        fill_cache_stats(e, &x, out);
+        sizes_fill(e, out);
+    }
+    if (e->options.lock) {
+        out->lock_wanted_bytes = e->locker.wanted_bytes;
+        out->locked_bytes = e->locker.locked_bytes;
+        out->lock_skipped_bytes = e->locker.skipped_bytes;
+        out->lock_failed_bytes = e->locker.failed_bytes;
     }
     out->resident_bytes = os_resident_bytes();
     out->resident_peak_bytes = os_resident_peak_bytes();

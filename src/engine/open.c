@@ -145,6 +145,48 @@ static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
 }
 
 /* Memory is reserved and bytes are read here; everything before was arithmetic. */
+/* What was asked to stay in memory whatever the system wants. Experts follow as their memory is committed. */
+static void lock_blocks(sluice_engine *e)
+{
+    const struct engine_asks *a = &e->asks;
+    if (!e->options.lock) return;
+    os_lock_begin(&e->locker, e->os, a->lock_margin_bytes);
+    if (a->lock_dense) e->dense_locked = os_lock_range(&e->locker, e->dense.at, e->dense.bytes, true);
+    if (a->lock_all) e->kv_locked = os_lock_range(&e->locker, e->kv.at, e->kv.bytes, false);
+    if (a->lock_all) e->scratch_locked = os_lock_range(&e->locker, e->scratch.at, e->scratch.bytes, false);
+    const struct os_locker *l = &e->locker;
+    char locked[24], skipped[24], failed[24];
+    if (a->lock_dense)
+        base_log(&e->log, l->skipped_bytes ? BASE_LOG_WARN : BASE_LOG_NOTE,
+                 "locked %s of memory, skipped %s (of that, refused by the system: %s)%s",
+                 plan_format_bytes(l->locked_bytes, locked), plan_format_bytes(l->skipped_bytes, skipped),
+                 plan_format_bytes(l->failed_bytes, failed),
+                 l->failed_bytes ? "; ulimit -l or LimitMEMLOCK= allow more" : "");
+}
+
+/* What is known, guessed and simulated, once everything else is in place. */
+static enum sluice_status open_foresight(sluice_engine *e, struct sluice_error *err)
+{
+    struct model_foresight *f;
+    if (!e->catalog) return known_open(e, err);
+    enum sluice_status st = model_foresight_create(e->model, &f, err);
+    if (st) return st;
+    e->run.foresight = f;
+    if (e->asks.sources && (st = predict_create(e->catalog, e->asks.sources, &e->predict, err))) return st;
+    for (int s = 0; e->predict && s < PREDICT_SOURCES; s++)
+        predict_allow(e->predict, (enum predict_source)s, e->asks.sources >> s & 1, e->asks.sources_auto);
+    f->predict = e->predict;
+    if (e->options.pin && !strcmp(e->options.pin, "auto")) {
+        e->known.pin_keep = calloc((size_t)expert_catalog_n_experts(e->catalog) + 1, 1);
+        if (!e->known.pin_keep) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for pins");
+    }
+    if ((st = sizes_open(e, err))) return st;
+    if ((st = known_open(e, err))) return st;
+    e->run.usage = e->known.usage;
+    e->run.ghosts = e->sizes.ghosts;
+    return SLUICE_OK;
+}
+
 static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -167,6 +209,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     base_log(&e->log, BASE_LOG_DEBUG, "dense weights: %zu tensors in %zu reads, %.1f MiB in %.0f ms", e->model->n_dense,
              e->load.n_runs, (double)e->load.read_bytes / (1 << 20), (double)e->stats.load_ns / 1e6);
     if ((st = io_check_files(e->io, err))) return st;
+    lock_blocks(e);
     if (e->options.trace_path && (st = open_trace(e, err))) return st;
     if (e->catalog) {
         const struct expert_cache_config config = {.os = e->os,
@@ -176,9 +219,12 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                                    .policy = e->asks.policy,
                                                    .trace = e->trace,
                                                    .slots_bytes = p->slots_bytes,
-                                                   .verify = e->verify};
+                                                   .verify = e->verify,
+                                                   .locker = e->asks.lock_experts ? &e->locker : NULL};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
+        pressure_open(e);
     }
+    routes_open(e);
     if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;
     e->run = (struct model_run){.model = e->model,
                                 .kernel = {.table = e->table, .pool = e->pool},
@@ -186,7 +232,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                 .go_on = layer_progress,
                                 .user = e};
     model_scratch_place(hp, p->chunk, e->scratch.at, &e->run.scratch);
-    return SLUICE_OK;
+    return open_foresight(e, err);
 }
 
 enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_engine **out, struct sluice_error *err)
@@ -218,6 +264,10 @@ void sluice_engine_close(sluice_engine *e)
 {
     if (!e) return;
     kernel_pool_destroy(e->pool);
+    if (e->catalog) known_close(e);
+    sizes_close(e);
+    model_foresight_destroy(e->run.foresight);
+    predict_destroy(e->predict);
     expert_cache_destroy(e->cache);
     struct sluice_error err;
     if (trace_close(e->trace, &err)) base_log(&e->log, BASE_LOG_WARN, "%s (%s)", err.message, err.hint);

@@ -75,6 +75,73 @@ static enum sluice_status check_numbers(const struct sluice_options *o, struct s
     return SLUICE_OK;
 }
 
+/* "lookahead,next": the names of sources, each once. */
+static enum sluice_status parse_prefetch(const char *text, struct engine_asks *a, struct sluice_error *err)
+{
+    static const char *const names[PREDICT_SOURCES] = {"lookahead", "transitions", "next"};
+    a->sources = (1u << PREDICT_SOURCES) - 1;
+    a->sources_auto = true;
+    if (!text || !strcmp(text, "auto")) return SLUICE_OK;
+    a->sources = 0;
+    a->sources_auto = false;
+    if (!strcmp(text, "off")) return SLUICE_OK;
+    for (const char *at = text;;) {
+        const size_t n = strcspn(at, ",");
+        int s = 0;
+        while (s < PREDICT_SOURCES && (strlen(names[s]) != n || memcmp(names[s], at, n))) s++;
+        if (s == PREDICT_SOURCES || a->sources >> s & 1)
+            return base_fail(err, SLUICE_ERR_USAGE,
+                             "auto, off, or some of lookahead, transitions and next, joined by commas",
+                             s == PREDICT_SOURCES ? "unknown source of guesses '%.*s'" : "'%.*s' is named twice",
+                             (int)(n < 40 ? n : 40), at);
+        a->sources |= 1u << s;
+        if (!at[n]) return SLUICE_OK;
+        at += n + 1;
+    }
+}
+
+static enum sluice_status parse_lock(const struct sluice_options *o, struct engine_asks *a, struct sluice_error *err)
+{
+    const char *text = o->lock;
+    if (!text && o->lock_margin)
+        return base_fail(err, SLUICE_ERR_USAGE, "give --lock as well", "--lock-margin without --lock has no effect");
+    if (!text) return SLUICE_OK;
+    a->lock_all = !strcmp(text, "all");
+    a->lock_dense = a->lock_all || !strcmp(text, "dense");
+    a->lock_experts = a->lock_all || !strcmp(text, "experts");
+    if (!a->lock_dense && !a->lock_experts)
+        return base_fail(err, SLUICE_ERR_USAGE, "dense, experts or all can be locked", "cannot lock '%.40s'", text);
+    return SLUICE_OK;
+}
+
+/* A number of bytes; a percentage is of the machine's memory. */
+static enum sluice_status parse_bytes(const char *text, const char *what, uint64_t *out, struct sluice_error *err)
+{
+    struct plan_size size;
+    *out = 0;
+    if (!text) return SLUICE_OK;
+    enum sluice_status st = plan_parse_size(text, false, what, &size, err);
+    if (st) return st;
+    if (size.unit == PLAN_AUTO) return SLUICE_OK;
+    struct os_memory m;
+    os_memory(&m);
+    *out = (uint64_t)(size.unit == PLAN_PERCENT ? (double)m.total_bytes * size.value / 100 : size.value);
+    return SLUICE_OK;
+}
+
+static enum sluice_status parse_route(const char *text, struct engine_asks *a, struct sluice_error *err)
+{
+    a->route = ROUTE_AUTO;
+    if (!text) return SLUICE_OK;
+    for (int r = 0; r <= ROUTE_AUTO; r++)
+        if (!strcmp(text, route_name((enum engine_route)r))) {
+            a->route = (enum engine_route)r;
+            return SLUICE_OK;
+        }
+    return base_fail(err, SLUICE_ERR_USAGE, "the routes are auto, token, selected and layers", "unknown route '%.40s'",
+                     text);
+}
+
 enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_engine *e, struct sluice_error *err)
 {
     sluice_options_init(&e->options);
@@ -85,7 +152,9 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     memcpy(&e->options, o, known);
     struct sluice_options *p = &e->options;
     if (!keep(e, &p->model_path) || !keep(e, &p->memory) || !keep(e, &p->experts) || !keep(e, &p->kv_type) ||
-        !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy) || !keep(e, &p->trace_path))
+        !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy) || !keep(e, &p->trace_path) ||
+        !keep(e, &p->usage_path) || !keep(e, &p->hotlist_path) || !keep(e, &p->pin) || !keep(e, &p->prefetch) ||
+        !keep(e, &p->lock) || !keep(e, &p->lock_margin) || !keep(e, &p->simulate_used_memory) || !keep(e, &p->route))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the options");
     struct engine_asks *a = &e->asks;
     enum sluice_status st = check_numbers(p, err);
@@ -93,6 +162,11 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     if (!st) st = plan_parse_size(p->experts, true, "--experts", &a->experts, err);
     if (!st) st = parse_kv_type(p->kv_type, &a->kv_type, err);
     if (!st) st = parse_io(p->io, a, err);
+    if (!st) st = parse_prefetch(p->prefetch, a, err);
+    if (!st) st = parse_lock(p, a, err);
+    if (!st) st = parse_route(p->route, a, err);
+    if (!st) st = parse_bytes(p->lock_margin, "--lock-margin", &a->lock_margin_bytes, err);
+    if (!st) st = parse_bytes(p->simulate_used_memory, "--simulate-used-memory", &a->simulated_used_bytes, err);
     if (!st && !policy_by_name(p->policy ? p->policy : "auto", &a->policy))
         st = base_fail(err, SLUICE_ERR_USAGE, "the policies are " POLICY_CHOICES, "unknown policy '%.40s'", p->policy);
     return st;

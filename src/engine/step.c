@@ -57,6 +57,10 @@ static enum sluice_status run_chunk(sluice_session *s, const int32_t *ids, size_
                                     .user = rows};
     e->run_tokens = n;
     if (e->trace) trace_step(e->trace, (uint32_t)n, rows->decode);
+    if (e->cache) {
+        expert_step(e->cache, (uint32_t)n, rows->decode);
+        expert_ghosts_begin(e->sizes.ghosts, rows->decode);
+    }
     enum sluice_status st = model_forward(&e->run, &step, err);
     if (!st && e->cache) st = io_check_files(e->io, err); /* before anything that was computed from it is handed on */
     if (st) return st;
@@ -71,14 +75,22 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
     sluice_engine *e = s->engine;
     enum sluice_status st = check_ids(s, ids, n, err);
     if (st) return st;
-    if (s->fresh && e->cache) expert_prompt(e->cache);
     const bool decode = n == 1 && s->n > 0;
+    if (s->fresh && e->cache) {
+        expert_prompt(e->cache);
+        expert_ghosts_prompt(e->sizes.ghosts);
+        if (e->predict) predict_prompt(e->predict);
+    }
+    if (!decode) known_turn(e);
+    known_warm_end(e);
     const uint64_t t0 = e->os->now_ns(e->os->user);
     size_t done = 0;
     s->fresh = s->has_logits = false;
     e->step_total = n;
     while (done < n && !st) {
-        const size_t chunk = n - done < e->plan.chunk ? n - done : e->plan.chunk;
+        struct route_choice route;
+        const size_t most = n - done < e->plan.chunk ? n - done : e->plan.chunk,
+                     chunk = routes_begin(e, (uint32_t)most, decode, &route);
         struct rows rows = {.session = s,
                             .first = done,
                             .each = each,
@@ -87,7 +99,10 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
                             .last_chunk = done + chunk == n,
                             .last = chunk - 1};
         e->step_done = done;
-        if (!(st = run_chunk(s, ids + done, chunk, &rows, err))) done += chunk;
+        if ((st = run_chunk(s, ids + done, chunk, &rows, err))) break;
+        done += chunk;
+        routes_end(e, (uint32_t)chunk, decode, &route);
+        pressure_relieve(e);
     }
     *(decode ? &e->stats.decode_ns : &e->stats.prefill_ns) += e->os->now_ns(e->os->user) - t0;
     *(decode ? &e->stats.tokens_decode : &e->stats.tokens_prefill) += done;

@@ -63,6 +63,8 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
     }
     if (r->cache) {
         expert_tick(r->cache, (uint32_t)s->n_tokens);
+        if (r->ghosts) expert_ghosts_tick(r->ghosts, (uint32_t)s->n_tokens);
+        if (r->usage) expert_usage_tick(r->usage, (uint32_t)s->n_tokens);
         foresight_end(r, s);
     }
     if (s->want == MODEL_LOGITS_NONE) return SLUICE_OK;

@@ -4,6 +4,8 @@
 #define MODEL_FORWARD_H
 
 #include "expert/cache.h"
+#include "expert/ghost.h"
+#include "expert/usage.h"
 #include "kernel/kernel.h"
 #include "model/kv.h"
 #include "model/model.h"
@@ -18,6 +20,8 @@ struct model_run {
     struct expert_cache *cache; /* NULL: a dense model */
     struct model_scratch scratch;
     struct model_foresight *foresight; /* NULL: nothing is guessed */
+    struct expert_usage *usage;        /* told what is chosen; NULL: nobody */
+    struct expert_ghosts *ghosts;      /* the same */
     /* Asked before every layer; false ends the step with SLUICE_CANCELLED. May be NULL. */
     bool (*go_on)(void *user, uint32_t layer);
     void *user;

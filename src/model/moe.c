@@ -111,6 +111,15 @@ static enum sluice_status run_expert(struct moe_job *job, const struct kernel_ac
     return SLUICE_OK;
 }
 
+/* To all who go by what is chosen: policy and trace, what other caches would have held, learned heat. */
+static void tell_choice(struct model_run *r, uint32_t layer, uint32_t token, const uint32_t *ids, const float *weights,
+                        uint32_t n)
+{
+    expert_selected(r->cache, layer, ids, weights, n, token);
+    if (r->ghosts) expert_ghosts_selected(r->ghosts, layer, ids, weights, n, token);
+    if (r->usage) expert_usage_selected(r->usage, layer, ids, n);
+}
+
 enum sluice_status moe_block(struct model_run *r, const struct model_step *s, uint32_t layer,
                              const struct router_kind *kind, struct sluice_error *err)
 {
@@ -130,8 +139,8 @@ enum sluice_status moe_block(struct model_run *r, const struct model_step *s, ui
     kernel_pool_run(k->pool, route, &job);
 
     const uint32_t used = hp->n_expert_used, n_wanted = group_by_expert(sc, n, hp->n_expert, used);
-    for (size_t t = 0; t < n; t++)
-        expert_selected(r->cache, layer, sc->ids + t * used, sc->weights + t * used, used, (uint32_t)t);
+    for (size_t t = 0; t < n; t++) tell_choice(r, layer, (uint32_t)t, sc->ids + t * used, sc->weights + t * used, used);
+    if (r->ghosts) expert_ghosts_want(r->ghosts, layer, sc->wanted, n_wanted);
     foresight_learn(r, s, layer);
     enum sluice_status st = expert_want(r->cache, layer, sc->wanted, n_wanted, err);
     if (!st) {

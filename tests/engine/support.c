@@ -82,6 +82,7 @@ struct sluice_options support_options(const char *model_path)
     sluice_options_init(&o);
     o.model_path = model_path;
     o.log = print_line;
+    o.no_usage = o.cold = true; /* a test neither leaves files beside a model nor depends on them */
     return o;
 }
 

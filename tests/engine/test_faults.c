@@ -36,6 +36,8 @@ static struct sluice_options options_of(const char *io, const char *path)
     o.chunk = 5;
     o.ctx = 64;
     o.threads = 2;
+    o.prefetch = "off"; /* a failed guess is no error: which read is which must be known */
+    o.route = "selected";
     return o;
 }
 
@@ -398,6 +400,39 @@ static void cut_while_read(void **state)
     free(f);
 }
 
+/* A guess that fails is a line and nothing else: what it was for is read when it is wanted. */
+static void guesses_that_fail(void **state)
+{
+    (void)state;
+    struct fault_os *f = malloc(sizeof *f);
+    assert_non_null(f);
+    const unsigned load = reads_of_load("sync");
+    unsigned n_good = 0, n_failed = 0;
+    for (unsigned at = load + 1; at < load + 60; at += 3) {
+        fault_os_init(f);
+        fault_add(f, (struct fault_rule){.kind = FAULT_ERROR, .nth = at, .error = EIO});
+        struct sluice_options o = options_of("threads", model);
+        o.prefetch = "lookahead,transitions,next";
+        o.route = "layers";
+        sluice_engine *e;
+        sluice_session *s;
+        assert_int_equal(open_session(f, &o, &e, &s), SLUICE_OK);
+        enum sluice_status st = ask(s); /* if it succeeds, with the right logits */
+        if (st) {
+            assert_int_equal(st, SLUICE_ERR_IO);
+            n_failed++;
+        } else {
+            n_good++;
+        }
+        assert_int_equal(ask(s), SLUICE_OK);
+        close_session(e, s);
+        fault_os_destroy(f);
+    }
+    print_message("of %u failed reads %u were guesses\n", n_good + n_failed, n_good);
+    assert_true(n_good > 0 && n_failed > 0);
+    free(f);
+}
+
 /* Bytes changed in place under a running model: the file is noticed to be another, no token comes of it. */
 static void overwritten_while_read(void **state)
 {
@@ -429,7 +464,7 @@ int main(void)
         cmocka_unit_test(refused_at_start),       cmocka_unit_test(bad_sectors),
         cmocka_unit_test(flipped_bits),           cmocka_unit_test(hung_reads),
         cmocka_unit_test(memory_runs_out),        cmocka_unit_test(cut_while_read),
-        cmocka_unit_test(overwritten_while_read),
+        cmocka_unit_test(overwritten_while_read), cmocka_unit_test(guesses_that_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* The invariance matrix: for one model and prompt the logits are the same bits whatever the cache size, eviction
- * policy, thread count, read back end, prefill chunk and instruction set. `make test` covers every pair of settings (a
+ * policy, thread count, read back end, prefill chunk, instruction set, guesses and prefill
+ * route. `make test` covers every pair of settings (a
  * greedy covering array); SLUICE_MATRIX=full runs the whole product. This test may never be weakened. */
 #include "support.h"
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { BUDGET, POLICY, THREADS, IO, CHUNK, ISA, FACTORS };
+enum { BUDGET, POLICY, THREADS, IO, CHUNK, ISA, PREFETCH, ROUTE, FACTORS };
 #define VALUES_MAX 8
 
 enum budget { FLOOR, FLOOR_AND_ONE, HALF, ALL };
@@ -22,7 +23,10 @@ static const char *const backends[] = {"uring", "threads", "sync", "uring:buffer
 static const uint32_t chunks[] = {1, 2, 7, 32, 512};
 static const char *levels[KERNEL_LEVELS];
 
-static unsigned n_values[FACTORS] = {4, 6, 4, 5, 5, 0};
+static const char *const prefetches[] = {"off", "auto", "lookahead,transitions,next"};
+static const char *const routes[] = {"auto", "token", "selected", "layers"};
+
+static unsigned n_values[FACTORS] = {4, 6, 4, 5, 5, 0, 3, 4};
 
 struct config {
     unsigned v[FACTORS];
@@ -86,9 +90,9 @@ static void plan_subject(struct subject *s)
 
 static void describe(const struct config *c, char *out, size_t bytes)
 {
-    snprintf(out, bytes, "budget %s, policy %s, %u threads, io %s, chunk %u, cpu %s", budget_names[c->v[BUDGET]],
-             policies[c->v[POLICY]], thread_counts[c->v[THREADS]], backends[c->v[IO]], chunks[c->v[CHUNK]],
-             levels[c->v[ISA]]);
+    snprintf(out, bytes, "budget %s, policy %s, %u threads, io %s, chunk %u, cpu %s, prefetch %s, route %s",
+             budget_names[c->v[BUDGET]], policies[c->v[POLICY]], thread_counts[c->v[THREADS]], backends[c->v[IO]],
+             chunks[c->v[CHUNK]], levels[c->v[ISA]], prefetches[c->v[PREFETCH]], routes[c->v[ROUTE]]);
 }
 
 static void run_one(const struct subject *s, const struct config *c)
@@ -106,6 +110,8 @@ static void run_one(const struct subject *s, const struct config *c)
     if (!uring_works(s->path) && !strncmp(o.io, "uring", 5)) o.io = o.io[5] ? "threads:buffered" : "threads";
     o.chunk = chunks[c->v[CHUNK]];
     o.cpu = levels[c->v[ISA]];
+    o.prefetch = prefetches[c->v[PREFETCH]];
+    o.route = routes[c->v[ROUTE]];
     float *got;
     size_t n_vocab;
     struct sluice_error err;

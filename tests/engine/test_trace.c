@@ -34,6 +34,8 @@ static void run(const char *policy, const char *experts, uint32_t chunk, const c
     o.chunk = chunk;
     o.ctx = 256;
     o.trace_path = trace;
+    o.prefetch = "off"; /* a replay knows of demand alone */
+    o.route = "selected";
     if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
     assert_int_equal(expert_catalog_n_classes(e->catalog), 1);
     float *logits = malloc(e->model->hp.n_vocab * sizeof *logits);
