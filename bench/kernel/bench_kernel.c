@@ -64,6 +64,29 @@ static double bandwidth(struct kernel_pool *pool, const void *data, size_t bytes
 
 /* ---- products ---- */
 
+/* Bytes that are small numbers as halves and as scales, so that no type meets NaN or subnormals all the time. */
+static void fill_small(uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(0x2c + i * 2654435761u % 7);
+}
+
+/* Formats with grids get all bytes, so that the whole of a grid is in use, but for a sane scale: their half stands
+ * first, IQ1_M's in the top nibbles of its last four words. */
+static void fill_for(const struct quant_type *type, uint8_t *data, size_t bytes)
+{
+    uint32_t state = 1;
+    if (strncmp(type->name, "IQ", 2) != 0) return;
+    for (size_t i = 0; i < bytes; i++) {
+        state = state * 1664525u + 1013904223u;
+        data[i] = (uint8_t)(state >> 24);
+    }
+    for (uint8_t *p = data; p + type->block_bytes <= data + bytes; p += type->block_bytes) {
+        if (type->id != QUANT_IQ1_M) p[0] = p[1] = 0x2c;
+        for (int w = 0; w < 4 && type->id == QUANT_IQ1_M; w++)
+            p[49 + 2 * w] = (uint8_t)((p[49 + 2 * w] & 0xf) | (w % 2 ? 0x20 : 0xc0));
+    }
+}
+
 static void bench_type(const struct kernel_ctx *k, const struct options *o, const struct quant_type *type, void *data,
                        double memory)
 {
@@ -168,14 +191,16 @@ int main(int argc, char **argv)
         return 2;
     }
     uint8_t *data = must(aligned_alloc(4096, o.bytes));
-    /* bytes that are small numbers as halves and as scales, so that no type meets NaN or subnormals all the time */
-    for (size_t i = 0; i < o.bytes; i++) data[i] = (uint8_t)(0x2c + i * 2654435761u % 7);
+    fill_small(data, o.bytes);
     double memory = bandwidth(k.pool, data, o.bytes);
     printf("%s kernels, %u threads, %s; reading memory: %.1f GB/s\n", k.table->name, o.threads, cpu.name,
            memory * 1e-9);
     for (uint32_t id = 0; id < QUANT_IDS; id++)
-        if (quant_type(id) && (!o.type || quant_type(id) == quant_type_by_name(o.type)))
+        if (quant_type(id) && (!o.type || quant_type(id) == quant_type_by_name(o.type))) {
+            fill_for(quant_type(id), data, o.bytes);
             bench_type(&k, &o, quant_type(id), data, memory);
+        }
+    fill_small(data, o.bytes);
     bench_attention(&k, QUANT_F32, data, o.bytes);
     bench_attention(&k, QUANT_F16, data, o.bytes);
     bench_attention(&k, QUANT_Q8_0, data, o.bytes);

@@ -9,13 +9,20 @@
  * Values come in one of three kinds:
  *   unsigned, 1 << offset_log2 too large or with a minimum; `steps` pairs of a maddubs are added in 16 bits
  *   signed (steps 0): 16-bit products where many tokens share them
- *   magnitudes with bits of sign (signs): few tokens move the signs to the activations, which are never -128; many
+ *   magnitudes with bits of sign (sign_bits): few tokens move the signs to the activations, which are never -128; many
  *   tokens use sums of 1 << offset_log2 and the signed value, and are then unsigned
  * Each file of formats proves that none of its 16-bit steps saturates, whatever bytes a model file holds. */
 #ifndef KERNEL_X86_BLOCK256_H
 #define KERNEL_X86_BLOCK256_H
 
 #include "kernel/x86/avx2.h"
+
+/* What a format may work out of a row's block before its chunks of 32 values. */
+struct prepared {
+    _Alignas(32) uint16_t index[64]; /* into a grid */
+    _Alignas(32) uint32_t signs[8];  /* 256 bits, set: negative */
+    _Alignas(32) uint32_t extra[32];
+};
 
 struct format {
     size_t block_bytes;
@@ -25,10 +32,11 @@ struct format {
     int offset_log2;                                   /* unsigned values are 1 << this too large; -1: they are not */
     int steps;                                         /* see above; 0: values are signed */
     int few;                                           /* up to so many tokens go one after the other; measured */
-    __m256i (*values)(const uint8_t *p, int c);        /* 32 values from 32 c */
-    __m256i (*signs)(const uint8_t *p);                /* 256 bits, set: negative; NULL: none, values are whole */
-    __m128i (*scales)(const uint8_t *p);               /* 16 signed bytes; NULL: all are 1 */
-    __m128i (*mins)(const uint8_t *p);                 /* 16 bytes, at most 63 */
+    bool sign_bits;                                    /* values are magnitudes, signs are prepared */
+    void (*prepare)(const uint8_t *p, struct prepared *u);                /* NULL: nothing */
+    __m256i (*values)(const uint8_t *p, const struct prepared *u, int c); /* 32 values from 32 c */
+    __m128i (*scales)(const uint8_t *p);                                  /* 16 signed bytes; NULL: all are 1 */
+    __m128i (*mins)(const uint8_t *p);                                    /* 16 bytes, at most 63 */
 };
 
 /* ---- helpers for formats ---- */
@@ -65,20 +73,30 @@ AVX2_INLINE __m256i even_odd_words(__m256i words)
     return _mm256_permute4x64_epi64(v, 0xd8);
 }
 
-/* 32 values times activations, pairs of products added. */
-AVX2_INLINE __m256i chunk_pairs(const struct format *f, const uint8_t *p, const uint32_t *signs, int c, __m256i x)
+/* All rows first, so that what is stored has settled when it is read in smaller pieces. The empty statement keeps the
+ * compiler from taking those out of registers one by one instead, which is far slower. */
+AVX2_INLINE void prepare_rows(const struct format *f, const struct avx2_rows *g, size_t at,
+                              struct prepared u[AVX2_ROWS])
 {
-    __m256i w = f->values(p, c);
-    if (f->signs) return _mm256_maddubs_epi16(w, _mm256_sign_epi8(x, spread_signs(signs + c)));
+    if (!f->prepare) return;
+    for (int r = 0; r < AVX2_ROWS; r++) f->prepare(g->p[r] + at, &u[r]);
+    __asm__ volatile("" : : "r"(u) : "memory");
+}
+
+/* 32 values times activations, pairs of products added. */
+AVX2_INLINE __m256i chunk_pairs(const struct format *f, const uint8_t *p, const struct prepared *u, int c, __m256i x)
+{
+    __m256i w = f->values(p, u, c);
+    if (f->sign_bits) return _mm256_maddubs_epi16(w, _mm256_sign_epi8(x, spread_signs(u->signs + c)));
     return f->steps ? _mm256_maddubs_epi16(w, x) : avx2_pairs_signed(w, x);
 }
 
 /* The same times sub-scales. */
-AVX2_INLINE __m256i chunk_sum(const struct format *f, const uint8_t *p, const uint32_t *signs, int c, __m256i x,
+AVX2_INLINE __m256i chunk_sum(const struct format *f, const uint8_t *p, const struct prepared *u, int c, __m256i x,
                               __m256i scales)
 {
     __m256i pick = _mm256_set1_epi16((short)(0x0100 + 0x0202 * c));
-    return _mm256_madd_epi16(chunk_pairs(f, p, signs, c, x), _mm256_shuffle_epi8(scales, pick));
+    return _mm256_madd_epi16(chunk_pairs(f, p, u, c, x), _mm256_shuffle_epi8(scales, pick));
 }
 
 /* Without sub-scales: the pairs of all 8 chunks are added in 16 bits. */
@@ -95,20 +113,19 @@ AVX2_INLINE __m256i row_sum_flat(const struct format *f, const uint8_t *p, const
     return _mm256_sub_epi32(a, _mm256_slli_epi32(_mm256_madd_epi16(sums, ones), f->offset_log2));
 }
 
-AVX2_INLINE __m256i row_sum(const struct format *f, const uint8_t *p, const __m256i x[8], __m256i sums)
+AVX2_INLINE __m256i row_sum(const struct format *f, const uint8_t *p, const struct prepared *u, const __m256i x[8],
+                            __m256i sums)
 {
     if (!f->scales) return row_sum_flat(f, p, x, sums);
-    _Alignas(32) uint32_t s[8];
-    if (f->signs) _mm256_store_si256((__m256i *)s, f->signs(p));
     __m256i scales = even_odd(f->scales(p));
-    __m256i a = _mm256_add_epi32(chunk_sum(f, p, s, 0, x[0], scales), chunk_sum(f, p, s, 1, x[1], scales));
-    __m256i b = _mm256_add_epi32(chunk_sum(f, p, s, 2, x[2], scales), chunk_sum(f, p, s, 3, x[3], scales));
-    a = _mm256_add_epi32(a, chunk_sum(f, p, s, 4, x[4], scales));
-    b = _mm256_add_epi32(b, chunk_sum(f, p, s, 5, x[5], scales));
-    a = _mm256_add_epi32(a, chunk_sum(f, p, s, 6, x[6], scales));
-    b = _mm256_add_epi32(b, chunk_sum(f, p, s, 7, x[7], scales));
+    __m256i a = _mm256_add_epi32(chunk_sum(f, p, u, 0, x[0], scales), chunk_sum(f, p, u, 1, x[1], scales));
+    __m256i b = _mm256_add_epi32(chunk_sum(f, p, u, 2, x[2], scales), chunk_sum(f, p, u, 3, x[3], scales));
+    a = _mm256_add_epi32(a, chunk_sum(f, p, u, 4, x[4], scales));
+    b = _mm256_add_epi32(b, chunk_sum(f, p, u, 5, x[5], scales));
+    a = _mm256_add_epi32(a, chunk_sum(f, p, u, 6, x[6], scales));
+    b = _mm256_add_epi32(b, chunk_sum(f, p, u, 7, x[7], scales));
     a = _mm256_add_epi32(a, b);
-    if (f->offset_log2 >= 0 && !f->signs)
+    if (f->offset_log2 >= 0 && !f->sign_bits)
         a = _mm256_sub_epi32(a, _mm256_slli_epi32(_mm256_madd_epi16(scales, sums), f->offset_log2));
     return a;
 }
@@ -129,9 +146,11 @@ AVX2_INLINE __m256 dot_group(const struct format *f, const struct avx2_rows *g, 
         __m256i xv[8], s[AVX2_ROWS], m[AVX2_ROWS];
         for (int c = 0; c < 8; c++) xv[c] = avx2_load(x->q + 256 * b + 32 * c);
         __m256i sums = even_odd_words(avx2_load(x->sums + 16 * b));
+        struct prepared u[AVX2_ROWS];
+        prepare_rows(f, g, at, u);
         for (int r = 0; r < AVX2_ROWS; r++) {
             const uint8_t *p = g->p[r] + at;
-            s[r] = row_sum(f, p, xv, sums);
+            s[r] = row_sum(f, p, &u[r], xv, sums);
             if (f->min_at) m[r] = _mm256_madd_epi16(even_odd(f->mins(p)), sums);
             for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p + line, ahead);
         }
@@ -164,13 +183,13 @@ AVX2_INLINE void turn_pairs(__m128i (*bytes)(const uint8_t *), const struct avx2
 }
 
 AVX2_INLINE void unpack_unsigned(const struct format *f, const struct avx2_rows *g, size_t at,
-                                 const uint32_t signs[AVX2_ROWS][8], int c, __m256i *q)
+                                 const struct prepared u[AVX2_ROWS], int c, __m256i *q)
 {
     __m256i rows[AVX2_ROWS];
     for (int r = 0; r < AVX2_ROWS; r++) {
-        rows[r] = f->values(g->p[r] + at, c);
-        if (f->signs)
-            rows[r] = _mm256_add_epi8(_mm256_sign_epi8(rows[r], spread_signs(signs[r] + c)),
+        rows[r] = f->values(g->p[r] + at, &u[r], c);
+        if (f->sign_bits)
+            rows[r] = _mm256_add_epi8(_mm256_sign_epi8(rows[r], spread_signs(u[r].signs + c)),
                                       _mm256_set1_epi8((char)(1 << f->offset_log2)));
     }
     avx2_transpose(rows, q + 8 * c);
@@ -181,7 +200,7 @@ AVX2_INLINE void unpack_signed(const struct format *f, const struct avx2_rows *g
 {
     __m256i low[AVX2_ROWS], high[AVX2_ROWS];
     for (int r = 0; r < AVX2_ROWS; r++) {
-        __m256i v = f->values(g->p[r] + at, c);
+        __m256i v = f->values(g->p[r] + at, NULL, c);
         low[r] =
             _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(v)), _mm256_set1_epi16(scales[r][2 * c]));
         high[r] = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1)),
@@ -208,17 +227,16 @@ AVX2_INLINE void unpack(const struct format *f, const struct avx2_rows *g, size_
         unpack_signed(f, g, at, 7, scales, u->q);
         return;
     }
-    _Alignas(32) uint32_t signs[AVX2_ROWS][8];
-    if (f->signs)
-        for (int r = 0; r < AVX2_ROWS; r++) _mm256_store_si256((__m256i *)signs[r], f->signs(g->p[r] + at));
-    unpack_unsigned(f, g, at, signs, 0, u->q);
-    unpack_unsigned(f, g, at, signs, 1, u->q);
-    unpack_unsigned(f, g, at, signs, 2, u->q);
-    unpack_unsigned(f, g, at, signs, 3, u->q);
-    unpack_unsigned(f, g, at, signs, 4, u->q);
-    unpack_unsigned(f, g, at, signs, 5, u->q);
-    unpack_unsigned(f, g, at, signs, 6, u->q);
-    unpack_unsigned(f, g, at, signs, 7, u->q);
+    struct prepared rows[AVX2_ROWS];
+    prepare_rows(f, g, at, rows);
+    unpack_unsigned(f, g, at, rows, 0, u->q);
+    unpack_unsigned(f, g, at, rows, 1, u->q);
+    unpack_unsigned(f, g, at, rows, 2, u->q);
+    unpack_unsigned(f, g, at, rows, 3, u->q);
+    unpack_unsigned(f, g, at, rows, 4, u->q);
+    unpack_unsigned(f, g, at, rows, 5, u->q);
+    unpack_unsigned(f, g, at, rows, 6, u->q);
+    unpack_unsigned(f, g, at, rows, 7, u->q);
     if (!f->scales) {
         for (int i = 0; i < 8; i++) u->pairs[i] = _mm256_set1_epi16(1);
         return;

@@ -43,14 +43,12 @@ AVX2_INLINE __m128i scales_of_nibbles(__m128i bytes)
     return _mm_add_epi8(_mm_add_epi8(v, v), _mm_set1_epi8(1));
 }
 
-AVX2_INLINE __m128i load_low_8(const uint8_t *p) { return _mm_loadl_epi64((const __m128i *)(const void *)p); }
+AVX2_INLINE void store(void *to, __m256i v) { _mm256_store_si256((__m256i *)to, v); }
 
-AVX2_INLINE uint32_t load_u32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
+/* 16 bytes as words. */
+AVX2_INLINE __m256i load_words(const uint8_t *p) { return _mm256_cvtepu8_epi16(avx2_load_half(p)); }
+
+AVX2_INLINE __m128i load_low_8(const uint8_t *p) { return _mm_loadl_epi64((const __m128i *)(const void *)p); }
 
 AVX2_INLINE uint64_t load_u64(const uint8_t *p)
 {

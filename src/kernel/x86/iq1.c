@@ -5,25 +5,39 @@
  * of at most 15 and the offset left in, a block's sum is at most 256 * 25 * 127 * 15 = 1.3e7. */
 #include "kernel/x86/iq.h"
 
-#define MINUS 0x44444444u /* of all eight values */
+#define MINUS 0x44444444 /* of all eight values */
 
-AVX2_INLINE __m256i four_points(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+AVX2_INLINE __m256i four_points(const uint16_t *i, __m128i minus)
 {
+    const uint32_t *grid = quant_iq1_grid;
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(9, 17, 25, 0, 7, 15, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0));
     const __m128i nibble = _mm_set1_epi8(15);
-    __m128i v = _mm_setr_epi32((int)a, (int)b, (int)c, (int)d);
+    __m128i v = _mm_setr_epi32((int)grid[i[0]], (int)grid[i[1]], (int)grid[i[2]], (int)grid[i[3]]);
+    v = _mm_or_si128(v, minus);
     __m128i even = _mm_and_si128(v, nibble), odd = _mm_and_si128(_mm_srli_epi16(v, 4), nibble);
     return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd)));
 }
 
-AVX2_INLINE __m256i values_iq1_s(const uint8_t *p, int c)
+/* Top bits of four indices from each word, moved to the top of a word each and then down to bits 8 to 10; extra[c]:
+ * MINUS where the words' top bits say so. */
+AVX2_INLINE void prepare_iq1_s(const uint8_t *p, struct prepared *u)
 {
-    const uint32_t *grid = quant_iq1_grid;
-    const uint8_t *i = p + 2 + 4 * c;
-    uint32_t word = (uint16_t)avx2_load_i16(p + 34 + 2 * c), minus = (0 - (word >> 15)) & MINUS;
-    return four_points(grid[i[0] | (word << 8 & 0x700)] | minus, grid[i[1] | (word << 5 & 0x700)] | minus,
-                       grid[i[2] | (word << 2 & 0x700)] | minus, grid[i[3] | (word >> 1 & 0x700)] | minus);
+    const __m256i first = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 6, 7,
+                                           6, 7, 6, 7, 6, 7);
+    const __m256i up = _mm256_set1_epi64x(0x0010008004002000), three = _mm256_set1_epi16(0x700);
+    __m128i half = avx2_load_half(p + 34);
+    __m256i words = _mm256_broadcastsi128_si256(half);
+    __m256i a = _mm256_mullo_epi16(_mm256_shuffle_epi8(words, first), up);
+    __m256i b = _mm256_mullo_epi16(_mm256_shuffle_epi8(words, _mm256_add_epi8(first, _mm256_set1_epi8(8))), up);
+    store(u->index, _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, 5), three), load_words(p + 2)));
+    store(u->index + 16, _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(b, 5), three), load_words(p + 18)));
+    store(u->extra, _mm256_and_si256(_mm256_srai_epi32(_mm256_cvtepi16_epi32(half), 31), _mm256_set1_epi32(MINUS)));
+}
+
+AVX2_INLINE __m256i values_iq1_s(const uint8_t *p, const struct prepared *u, int c)
+{
+    return four_points(u->index + 4 * c, _mm_set1_epi32((int)u->extra[c]));
 }
 
 /* 2 s + 1 for bits 12 to 14 of eight words; each is wanted twice. */
@@ -34,16 +48,33 @@ AVX2_INLINE __m128i scales_iq1_s(const uint8_t *p)
     return _mm_or_si128(s, _mm_slli_epi16(s, 8));
 }
 
-AVX2_INLINE uint32_t minus_of(uint32_t bit) { return (0 - bit) & MINUS; }
-
-AVX2_INLINE __m256i values_iq1_m(const uint8_t *p, int c)
+/* MINUS for each of the lower eight bytes whose bit 3 is set. */
+AVX2_INLINE __m256i minus_of(__m128i nibbles)
 {
-    const uint32_t *grid = quant_iq1_grid;
-    const uint8_t *i = p + 4 * c;
-    uint32_t h = (uint16_t)avx2_load_i16(p + 32 + 2 * c);
-    return four_points(
-        grid[i[0] | (h << 8 & 0x700)] | minus_of(h >> 3 & 1), grid[i[1] | (h << 4 & 0x700)] | minus_of(h >> 7 & 1),
-        grid[i[2] | (h & 0x700)] | minus_of(h >> 11 & 1), grid[i[3] | (h >> 4 & 0x700)] | minus_of(h >> 15));
+    __m256i v = _mm256_slli_epi32(_mm256_cvtepu8_epi32(nibbles), 28);
+    return _mm256_and_si256(_mm256_srai_epi32(v, 31), _mm256_set1_epi32(MINUS));
+}
+
+/* A nibble a group: three top bits of its index, and the sign of its shift, which goes to extra[group]. */
+AVX2_INLINE void prepare_iq1_m(const uint8_t *p, struct prepared *u)
+{
+    const __m128i nibble = _mm_set1_epi8(15), three = _mm_set1_epi8(7);
+    __m128i v = avx2_load_half(p + 32);
+    __m128i even = _mm_and_si128(v, nibble), odd = _mm_and_si128(_mm_srli_epi16(v, 4), nibble);
+    __m128i a = _mm_unpacklo_epi8(even, odd), b = _mm_unpackhi_epi8(even, odd);
+    store(u->index,
+          _mm256_or_si256(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_and_si128(a, three)), 8), load_words(p)));
+    store(u->index + 16,
+          _mm256_or_si256(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_and_si128(b, three)), 8), load_words(p + 16)));
+    store(u->extra, minus_of(a));
+    store(u->extra + 8, minus_of(_mm_srli_si128(a, 8)));
+    store(u->extra + 16, minus_of(b));
+    store(u->extra + 24, minus_of(_mm_srli_si128(b, 8)));
+}
+
+AVX2_INLINE __m256i values_iq1_m(const uint8_t *p, const struct prepared *u, int c)
+{
+    return four_points(u->index + 4 * c, avx2_load_half(u->extra + 4 * c));
 }
 
 /* Four scales of three bits in the low twelve bits of each of four words: they are moved to the top of a word each. */
@@ -69,6 +100,7 @@ AVX2_INLINE __m256 d_iq1_m(const struct avx2_rows *g, size_t at)
     return _mm256_mul_ps(_mm256_cvtph_ps(avx2_load_half(h)), _mm256_set1_ps(0.125f));
 }
 
-PRODUCT(iq1_s, .block_bytes = 50, .d_at = 0, .d_factor = 0.125f, .offset_log2 = 4, .steps = 4, .few = 2,
+PRODUCT(iq1_s, .block_bytes = 50, .d_factor = 0.125f, .offset_log2 = 4, .steps = 4, .few = 1, .prepare = prepare_iq1_s,
         .scales = scales_iq1_s)
-PRODUCT(iq1_m, .block_bytes = 56, .d = d_iq1_m, .offset_log2 = 4, .steps = 4, .few = 2, .scales = scales_iq1_m)
+PRODUCT(iq1_m, .block_bytes = 56, .d = d_iq1_m, .offset_log2 = 4, .steps = 4, .few = 1, .prepare = prepare_iq1_m,
+        .scales = scales_iq1_m)

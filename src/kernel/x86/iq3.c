@@ -6,29 +6,47 @@
  * at most 31 and the offset left in, a block's sum is at most 256 * 126 * 127 * 31 = 1.3e8. */
 #include "kernel/x86/iq.h"
 
-AVX2_INLINE __m256i values_iq3_xxs(const uint8_t *p, int c)
+/* Eight points of four bytes. */
+#define EIGHT_POINTS(grid, i)                                                                             \
+    _mm256_setr_epi32((int)(grid)[(i)[0]], (int)(grid)[(i)[1]], (int)(grid)[(i)[2]], (int)(grid)[(i)[3]], \
+                      (int)(grid)[(i)[4]], (int)(grid)[(i)[5]], (int)(grid)[(i)[6]], (int)(grid)[(i)[7]])
+
+AVX2_INLINE void prepare_iq3_xxs(const uint8_t *p, struct prepared *u)
 {
-    const uint32_t *grid = quant_iq3xxs_grid;
-    const uint8_t *i = p + 2 + 8 * c;
-    return _mm256_setr_epi32((int)grid[i[0]], (int)grid[i[1]], (int)grid[i[2]], (int)grid[i[3]], (int)grid[i[4]],
-                             (int)grid[i[5]], (int)grid[i[6]], (int)grid[i[7]]);
+    store(u->signs, signs_of_words(avx2_load(p + 66)));
 }
 
-AVX2_INLINE __m256i signs_iq3_xxs(const uint8_t *p) { return signs_of_words(avx2_load(p + 66)); }
+AVX2_INLINE __m256i values_iq3_xxs(const uint8_t *p, const struct prepared *u, int c)
+{
+    return EIGHT_POINTS(quant_iq3xxs_grid, p + 2 + 8 * c);
+}
+
 AVX2_INLINE __m128i scales_iq3_xxs(const uint8_t *p) { return scales_of_words(avx2_load(p + 66)); }
 
-AVX2_INLINE __m256i values_iq3_s(const uint8_t *p, int c)
+/* Bit j of a byte goes to bit 8 of a word, eight words a byte; 16 words at a time. */
+AVX2_INLINE __m256i index_iq3_s(const uint8_t *p, __m256i top, int k)
 {
-    const uint32_t *grid = quant_iq3s_grid;
-    const uint8_t *i = p + 2 + 8 * c;
-    uint32_t top = p[66 + c];
-    return _mm256_setr_epi32((int)grid[i[0] | (top << 8 & 256)], (int)grid[i[1] | (top << 7 & 256)],
-                             (int)grid[i[2] | (top << 6 & 256)], (int)grid[i[3] | (top << 5 & 256)],
-                             (int)grid[i[4] | (top << 4 & 256)], (int)grid[i[5] | (top << 3 & 256)],
-                             (int)grid[i[6] | (top << 2 & 256)], (int)grid[i[7] | (top << 1 & 256)]);
+    const __m256i pick =
+        _mm256_set_m128i(_mm_set1_epi16((short)(0x8000 | (2 * k + 1))), _mm_set1_epi16((short)(0x8000 | (2 * k))));
+    const __m256i up = _mm256_broadcastsi128_si256(_mm_setr_epi16(256, 128, 64, 32, 16, 8, 4, 2));
+    __m256i bit = _mm256_and_si256(_mm256_mullo_epi16(_mm256_shuffle_epi8(top, pick), up), _mm256_set1_epi16(256));
+    return _mm256_or_si256(bit, load_words(p + 2 + 16 * k));
 }
 
-AVX2_INLINE __m256i signs_iq3_s(const uint8_t *p) { return avx2_load(p + 74); }
+AVX2_INLINE void prepare_iq3_s(const uint8_t *p, struct prepared *u)
+{
+    __m256i top = _mm256_broadcastsi128_si256(load_low_8(p + 66));
+    store(u->index, index_iq3_s(p, top, 0));
+    store(u->index + 16, index_iq3_s(p, top, 1));
+    store(u->index + 32, index_iq3_s(p, top, 2));
+    store(u->index + 48, index_iq3_s(p, top, 3));
+    store(u->signs, avx2_load(p + 74));
+}
+
+AVX2_INLINE __m256i values_iq3_s(const uint8_t *p, const struct prepared *u, int c)
+{
+    return EIGHT_POINTS(quant_iq3s_grid, u->index + 8 * c);
+}
 
 /* Eight nibbles, each wanted twice. */
 AVX2_INLINE __m128i scales_iq3_s(const uint8_t *p)
@@ -37,7 +55,7 @@ AVX2_INLINE __m128i scales_iq3_s(const uint8_t *p)
     return _mm_unpacklo_epi8(v, v);
 }
 
-PRODUCT(iq3_xxs, .block_bytes = 98, .d_at = 0, .d_factor = 0.25f, .offset_log2 = 6, .steps = 1, .few = 2,
-        .signs = signs_iq3_xxs, .scales = scales_iq3_xxs)
-PRODUCT(iq3_s, .block_bytes = 110, .d_at = 0, .offset_log2 = 4, .steps = 4, .few = 2, .signs = signs_iq3_s,
+PRODUCT(iq3_xxs, .block_bytes = 98, .d_factor = 0.25f, .offset_log2 = 6, .steps = 1, .few = 1, .sign_bits = true,
+        .prepare = prepare_iq3_xxs, .scales = scales_iq3_xxs)
+PRODUCT(iq3_s, .block_bytes = 110, .offset_log2 = 4, .steps = 4, .few = 1, .sign_bits = true, .prepare = prepare_iq3_s,
         .scales = scales_iq3_s)

@@ -23,19 +23,19 @@ AVX2_INLINE __m256i one_bit(const uint8_t *p, int c, int to)
     return _mm256_and_si256(v, _mm256_set1_epi8((char)(1 << to)));
 }
 
-AVX2_INLINE __m256i values_q2_k(const uint8_t *p, int c) { return bit_pairs(p + 16, c); }
-AVX2_INLINE __m256i values_q3_k(const uint8_t *p, int c)
+AVX2_INLINE __m256i values_q2_k(const uint8_t *p, const struct prepared *u, int c) { return bit_pairs(p + 16, c); }
+AVX2_INLINE __m256i values_q3_k(const uint8_t *p, const struct prepared *u, int c)
 {
     return _mm256_or_si256(bit_pairs(p + 32, c), one_bit(p, c, 2));
 }
-AVX2_INLINE __m256i values_q4_k(const uint8_t *p, int c) { return nibbles(p + 16, c); }
-AVX2_INLINE __m256i values_q5_k(const uint8_t *p, int c)
+AVX2_INLINE __m256i values_q4_k(const uint8_t *p, const struct prepared *u, int c) { return nibbles(p + 16, c); }
+AVX2_INLINE __m256i values_q5_k(const uint8_t *p, const struct prepared *u, int c)
 {
     return _mm256_or_si256(nibbles(p + 48, c), one_bit(p + 16, c, 4));
 }
 
 /* c = 4 h + s: nibbles of bytes 64 h + 32 (s % 2), low for s < 2; top bits from pair s of bytes 32 h. */
-AVX2_INLINE __m256i values_q6_k(const uint8_t *p, int c)
+AVX2_INLINE __m256i values_q6_k(const uint8_t *p, const struct prepared *u, int c)
 {
     int h = c / 4, s = c % 4;
     __m256i low = avx2_load(p + 64 * h + 32 * (s % 2)), top = avx2_load(p + 128 + 32 * h);
@@ -47,7 +47,7 @@ AVX2_INLINE __m256i values_q6_k(const uint8_t *p, int c)
     return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(top, _mm256_set1_epi8(48)));
 }
 
-AVX2_INLINE __m256i values_iq4_xs(const uint8_t *p, int c)
+AVX2_INLINE __m256i values_iq4_xs(const uint8_t *p, const struct prepared *u, int c)
 {
     const __m256i table = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));

@@ -10,6 +10,7 @@
 #define SUBS 4
 #define BYTES 36
 #define OFFSET 12
+#define FEW 1 /* tokens that go one after the other; measured */
 
 /* Values of sub-blocks 2 h and 2 h + 1, 16 in each half of the register. */
 AVX2_INLINE __m256i values(const uint8_t *block, int h)
@@ -112,7 +113,7 @@ AVX2_INLINE void dot_tile(const struct avx2_rows *g, const struct avx2_tokens *t
 void kernel_avx2_nvfp4(AVX2_PRODUCT_ARGS)
 {
     size_t n_blocks = acts->n / LEN, stride = n_blocks * BYTES;
-    if (n_tokens <= AVX2_FEW_UNSIGNED) {
+    if (n_tokens <= FEW) {
         for (size_t r = 0; r < n_rows; r += AVX2_ROWS) {
             struct avx2_rows g = avx2_rows_at(w, stride, r, n_rows);
             for (size_t j = 0; j < n_tokens; j++) {

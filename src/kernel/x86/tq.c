@@ -17,7 +17,7 @@ AVX2_INLINE __m256i digits(__m256i t)
 }
 
 /* Chunks 5 to 7 hold the five digits of the 16 bytes behind the first 32, and then the four digits of the last four. */
-AVX2_INLINE __m256i values_tq1_0(const uint8_t *p, int c)
+AVX2_INLINE __m256i values_tq1_0(const uint8_t *p, const struct prepared *u, int c)
 {
     if (c < 5) {
         __m256i t = avx2_load(p);
@@ -32,7 +32,7 @@ AVX2_INLINE __m256i values_tq1_0(const uint8_t *p, int c)
     return digits(_mm256_set_m128i(_mm_blend_epi16(low, high, 0xf0), t));
 }
 
-AVX2_INLINE __m256i values_tq2_0(const uint8_t *p, int c) { return bit_pairs(p, c); }
+AVX2_INLINE __m256i values_tq2_0(const uint8_t *p, const struct prepared *u, int c) { return bit_pairs(p, c); }
 
 PRODUCT(tq1_0, .block_bytes = 54, .d_at = 52, .offset_log2 = 0, .steps = 8, .few = 2)
-PRODUCT(tq2_0, .block_bytes = 66, .d_at = 64, .offset_log2 = 0, .steps = 8, .few = 2)
+PRODUCT(tq2_0, .block_bytes = 66, .d_at = 64, .offset_log2 = 0, .steps = 8, .few = 4)
