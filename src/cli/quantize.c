@@ -138,6 +138,8 @@ static uint32_t file_type(const struct quant_type *t)
     case QUANT_Q8_0: return 7;
     case QUANT_Q4_K: return 15;
     case QUANT_Q6_K: return 18;
+    case QUANT_TQ1_0: return 36;
+    case QUANT_TQ2_0: return 37;
     default: return 0;
     }
 }
@@ -309,6 +311,16 @@ static enum sluice_status write_tensor(struct job *j, const struct job_tensor *t
 
 /* ---- the whole ---- */
 
+/* Formats that Sluice reads and for a reason does not write. */
+static const char *why_not(const struct quant_type *t)
+{
+    if (!t) return "";
+    if (strncmp(t->name, "IQ", 2) == 0)
+        return ": it is good only with an importance matrix, which Sluice does not make";
+    if (t->id == QUANT_NVFP4) return ": it needs a factor for each tensor, which comes with a model made for it";
+    return "";
+}
+
 static enum sluice_status parse_rules(struct job *j, const struct cli_options *o, struct sluice_error *err)
 {
     unsigned n = o->value[OPT_TENSOR_TYPE].n_repeats;
@@ -324,8 +336,8 @@ static enum sluice_status parse_rules(struct job *j, const struct cli_options *o
         expression[equals - text] = '\0';
         const struct quant_type *type = quant_type_by_name(equals + 1);
         if (!type || !type->encode)
-            return base_fail(err, SLUICE_ERR_USAGE, "one of Q8_0, Q4_0, Q4_K, Q6_K, F16, BF16, F32",
-                             "--tensor-type: Sluice does not write '%.40s'", equals + 1);
+            return base_fail(err, SLUICE_ERR_USAGE, "one of Q8_0, Q4_0, Q4_K, Q6_K, TQ1_0, TQ2_0, F16, BF16, F32",
+                             "--tensor-type: Sluice does not write '%.40s'%s", equals + 1, why_not(type));
         int code = regcomp(&j->rules[i].regex, expression, REG_EXTENDED | REG_NOSUB);
         if (code) {
             regerror(code, NULL, reason, sizeof reason);
@@ -431,7 +443,7 @@ int command_quantize(const struct cli_options *o)
     if (j.threads > THREADS_MAX) j.threads = THREADS_MAX;
     j.type = quant_type_by_name(cli_text(o, OPT_TYPE));
     if (!j.type || !j.type->encode) {
-        base_fail(&err, SLUICE_ERR_USAGE, NULL, "Sluice does not write '%s'", cli_text(o, OPT_TYPE));
+        base_fail(&err, SLUICE_ERR_USAGE, NULL, "Sluice does not write '%s'%s", cli_text(o, OPT_TYPE), why_not(j.type));
         return report_error(&err);
     }
     if (cli_given(o, OPT_THREADS) && cli_integer(o, OPT_THREADS) > cpu.n_threads)
