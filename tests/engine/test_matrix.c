@@ -235,6 +235,17 @@ static void mixed_precision(void **state)
     run_matrix(&s);
 }
 
+static void rare_formats(void **state)
+{
+    (void)state;
+    char model[SUPPORT_PATH_MAX], path[SUPPORT_PATH_MAX];
+    assert_true(support_golden("rare/rare.gguf", model));
+    assert_true(support_golden("quant/tokens.txt", path));
+    struct subject s = {.path = model};
+    s.ids = support_tokens(path, &s.n);
+    run_matrix(&s);
+}
+
 static void shared_expert(void **state)
 {
     (void)state;
@@ -249,6 +260,6 @@ static void shared_expert(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_model), cmocka_unit_test(mixed_precision),
-                                       cmocka_unit_test(shared_expert)};
+                                       cmocka_unit_test(rare_formats), cmocka_unit_test(shared_expert)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
