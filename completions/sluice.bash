@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench doctor quantize checksum verify pack replay version help"
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench profile doctor quantize checksum verify pack replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -16,7 +16,7 @@ _sluice()
     case "$cmd" in
     run)
         case "$prev" in
-            --model|-m|--trace|--file|-f)
+            --model|-m|--trace|--usage|--hotlist|--pin|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -26,14 +26,18 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     chat)
         case "$prev" in
-            --model|-m|--trace)
+            --model|-m|--trace|--usage|--hotlist|--pin)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -43,10 +47,14 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     plan)
         case "$prev" in
@@ -58,10 +66,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--simulate-used-memory|--prefetch)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --io --policy --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --io --policy --simulate-used-memory --prefetch --json --quiet --verbose --help"
         words=files
         ;;
     inspect)
@@ -83,7 +91,7 @@ _sluice()
         ;;
     logits)
         case "$prev" in
-            --model|-m|--trace|--tokens|--out|-o)
+            --model|-m|--trace|--usage|--hotlist|--pin|--tokens|--out|-o)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -93,14 +101,18 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --tokens --out --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --tokens --out --quiet --verbose --help"
         ;;
     perplexity)
         case "$prev" in
-            --model|-m|--trace|--file|-f)
+            --model|-m|--trace|--usage|--hotlist|--pin|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -110,14 +122,18 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk)
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --file --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --file --json --quiet --verbose --help"
         ;;
     bench)
         case "$prev" in
-            --model|-m|--trace|--file|-f)
+            --model|-m|--trace|--usage|--hotlist|--pin|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -127,10 +143,35 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--prefill|-p|--decode|-n|--repetitions|-r)
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --verify --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        ;;
+    profile)
+        case "$prev" in
+            --model|-m|--trace|--file|-f|--out|-o)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--prefetch|--prompt|-p|--max-tokens|-n)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --prefetch --verify --prompt --file --chat --max-tokens --out --json --quiet --verbose --help"
         ;;
     doctor)
         case "$prev" in
@@ -170,9 +211,9 @@ _sluice()
         ;;
     replay)
         case "$prev" in
-            --plot)
+            --disk|--plot)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
-            --policy|--sizes|--disk)
+            --policy|--sizes)
                 return ;;
         esac
         opts="--policy --sizes --disk --plot --json --quiet --verbose --help"

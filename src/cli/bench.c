@@ -3,6 +3,7 @@
  * layer. Each repetition takes another part of the text: the same one again would find its experts in the cache. */
 #include "cli/bench_text.h"
 #include "cli/commands.h"
+#include "cli/figures.h"
 #include "cli/input.h"
 #include "cli/open.h"
 #include "cli/out.h"
@@ -22,13 +23,14 @@ struct bench {
     size_t n_ids;
     unsigned repetitions;
     uint32_t n_decode;
-    struct figures *samples; /* [2][repetitions]: prefill, decode */
+    struct figures *samples;   /* [2][repetitions]: prefill, decode */
+    struct sluice_stats begin; /* before the first repetition */
 };
 
 static struct figures figures_of(const struct sluice_stats *before, const struct sluice_stats *after, size_t n,
                                  uint64_t ns)
 {
-    struct sluice_stats d = report_difference(before, after);
+    struct sluice_stats d = figures_difference(before, after);
     return (struct figures){
         .tokens_per_s = report_rate(n, ns),
         .hit_percent = report_percent((double)d.hits, (double)(d.hits + d.misses)),
@@ -136,13 +138,16 @@ static enum sluice_status measure_all(struct bench *b, const struct cli_options 
         return status;
     }
     sluice_stats(b->model.engine, &now);
+    struct sluice_stats d = figures_difference(&b->begin, &now);
     if (rows)
         out_json(json_pack(
-            "{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "version", sluice_version(), "model",
+            "{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "version", sluice_version(), "model",
             out_json_text(b->model.info.path, strlen(b->model.info.path)), "cpu", b->model.info.cpu, "threads",
             (json_int_t)b->model.info.threads, "budget_bytes", (json_int_t)b->model.ledger.budget_bytes, "slots_bytes",
             (json_int_t)b->model.ledger.slots_bytes, "resident_peak_bytes", (json_int_t)now.resident_peak_bytes,
-            "repetitions", (json_int_t)b->repetitions, "rows", rows));
+            "repetitions", (json_int_t)b->repetitions, "rows", rows, "stats", figures_json(&d)));
+    else if (!b->report.quiet)
+        figures_print(stderr, &d, &b->model.ledger, true);
     return SLUICE_OK;
 }
 
@@ -191,6 +196,7 @@ int command_bench(const struct cli_options *o)
     b.samples = calloc((size_t)b.repetitions * 2, sizeof *b.samples);
     if (!status && !b.samples) status = base_fail(&err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     if (!status) status = sluice_session_open(b.model.engine, &b.session, &err);
+    if (!status) status = open_warm(o, &b.model, &b.report, &b.begin, &err);
     if (!status) status = measure_all(&b, o, &err);
     if (b.session) sluice_session_close(b.session);
     free(b.samples);

@@ -164,7 +164,7 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
     } else if (is_order(line, "/stats", &argument)) {
         struct sluice_stats now;
         sluice_stats(c->model.engine, &now);
-        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
+        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, &c->model.ledger, c->report.verbose);
         fprintf(stderr, "context  %zu of %u tokens\n", c->generator.n_tokens, c->model.info.ctx);
     } else if (is_order(line, "/save", &argument)) {
         if (argument[0]) {
@@ -181,6 +181,17 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
 }
 
 /* ---- the loop ---- */
+
+/* While the user thinks or types. A line of the log takes the place of the line that is being typed. */
+static bool chat_idle(void *user, bool *said)
+{
+    struct chat *c = user;
+    c->report.progress_shown = c->terminal;
+    bool more = sluice_idle(c->model.engine, OPEN_IDLE_MS);
+    *said = c->terminal && !c->report.progress_shown;
+    c->report.progress_shown = false;
+    return more;
+}
 
 static int chat_loop(struct chat *c)
 {
@@ -226,11 +237,13 @@ static int chat_session(struct chat *c, const struct cli_options *o)
                 c->model.info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
     if (c->terminal && !c->report.quiet) fputs("/help lists the commands; Ctrl-D leaves\n", stderr);
     sluice_stats(c->model.engine, &c->at_begin);
+    line_idle(c->lines, chat_idle, c);
     int code = chat_loop(c);
+    line_idle(c->lines, NULL, NULL);
     struct sluice_stats now;
     sluice_stats(c->model.engine, &now);
     if (!c->report.quiet && code == c->first_code)
-        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, c->model.ledger.budget_bytes);
+        report_stats(stderr, &c->at_begin, &now, c->first_token_ns, &c->model.ledger, c->report.verbose);
     generate_finish(&c->generator);
     return code;
 }

@@ -12,6 +12,7 @@ int command_tokenize(const struct cli_options *o);
 int command_logits(const struct cli_options *o);
 int command_perplexity(const struct cli_options *o);
 int command_bench(const struct cli_options *o);
+int command_profile(const struct cli_options *o);
 int command_doctor(const struct cli_options *o);
 int command_quantize(const struct cli_options *o);
 int command_checksum(const struct cli_options *o);

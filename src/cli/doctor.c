@@ -95,19 +95,10 @@ static void print_machine(const struct machine *m)
     if (!m->uring) out_printf("              reads go through worker threads instead, a little slower\n");
 }
 
-static double best_rate(const struct doctor_disk *d)
-{
-    double best = 0;
-    for (unsigned b = 0; b < DOCTOR_BLOCKS; b++)
-        for (unsigned q = 0; q < DOCTOR_DEPTHS; q++)
-            if (d->bytes_per_s[b][q] > best) best = d->bytes_per_s[b][q];
-    return best;
-}
-
 /* A sentence a finding. */
 static void explain(const struct doctor_disk *d, char lines[4][256])
 {
-    double best = best_rate(d), one = 0, deep = 0;
+    double best = doctor_best_rate(d), one = 0, deep = 0;
     for (unsigned b = 0; b < DOCTOR_BLOCKS; b++) { /* at the block size where depth tells most */
         double gain = d->bytes_per_s[b][0] > 0 ? d->bytes_per_s[b][2] / d->bytes_per_s[b][0] : 0;
         if (one > 0 && gain <= deep / one) continue;

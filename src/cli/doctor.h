@@ -25,6 +25,7 @@ struct doctor_disk {
 
 /* path: a file, or a directory (its largest file, or a scratch file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
 enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err);
+double doctor_best_rate(const struct doctor_disk *d); /* bytes a second, at the block size and depth that suit it */
 
 /* CPUs that the process may use. */
 unsigned doctor_processors(void);

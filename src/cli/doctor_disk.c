@@ -274,6 +274,15 @@ enum sluice_status doctor_measure(const char *path, bool full, struct doctor_dis
     return status;
 }
 
+double doctor_best_rate(const struct doctor_disk *d)
+{
+    double best = 0;
+    for (unsigned b = 0; b < DOCTOR_BLOCKS; b++)
+        for (unsigned q = 0; q < DOCTOR_DEPTHS; q++)
+            if (d->bytes_per_s[b][q] > best) best = d->bytes_per_s[b][q];
+    return best;
+}
+
 unsigned doctor_processors(void)
 {
     struct os_cpu cpu;

@@ -17,6 +17,9 @@
 
 #define HISTORY_LINES_MAX 1000
 #define MESSAGE_BYTES_MAX (64u << 20)
+#define PLAIN_BYTES_MIN 4096
+#define IDLE_YIELD_MS 1      /* between two slices of idle work: not a busy loop, whatever they do */
+#define IDLE_AGAIN_MS 10000u /* when there was nothing to do */
 
 struct line_reader {
     EditLine *edit; /* NULL: plain */
@@ -26,8 +29,10 @@ struct line_reader {
     bool begins;    /* no character of this line has been read */
     bool changed;   /* the terminal is not as it was */
     struct termios before;
-    char *plain; /* getline's buffer */
-    size_t plain_room;
+    line_idle_fn *idle; /* may be NULL */
+    void *idle_user;
+    char *plain; /* what was read of standard input, and not given out yet: [plain_begin, plain_end) */
+    size_t plain_begin, plain_end, plain_room;
     char *message;
     size_t message_bytes, message_room;
 };
@@ -79,6 +84,31 @@ static void save_history(struct line_reader *l)
     umask(before);
 }
 
+/* ---- waiting ---- */
+
+/* Until something can be read; meanwhile there is time for other things. False: Ctrl-C. */
+static bool wait_for_input(struct line_reader *l)
+{
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    int timeout_ms = l->idle ? 0 : -1;
+    while (!interrupt_pending()) {
+        int n = poll(&input, 1, timeout_ms);
+        if (n > 0 || (n < 0 && errno != EINTR)) return true; /* an error is read's to tell */
+        if (n < 0) continue;                                 /* another signal, as SIGWINCH */
+        bool said = false;
+        timeout_ms = l->idle(l->idle_user, &said) ? IDLE_YIELD_MS : (int)IDLE_AGAIN_MS;
+        if (said && l->edit) el_set(l->edit, EL_REFRESH);
+    }
+    errno = EINTR;
+    return false;
+}
+
+void line_idle(struct line_reader *l, line_idle_fn *idle, void *user)
+{
+    l->idle = idle;
+    l->idle_user = user;
+}
+
 /* ---- terminal ---- */
 
 static char *prompt(EditLine *edit)
@@ -97,13 +127,10 @@ static int read_character(EditLine *edit, wchar_t *out)
     struct line_reader *l = NULL;
     el_get(edit, EL_CLIENTDATA, &l);
     struct pollfd waiting = {STDIN_FILENO, POLLIN, 0};
-    bool typed_before = l && l->begins && poll(&waiting, 1, 0) == 1;
-    if (l) l->begins = false;
+    bool typed_before = l->begins && poll(&waiting, 1, 0) == 1;
+    l->begins = false;
     for (;;) {
-        if (interrupt_pending()) {
-            errno = EINTR;
-            return -1;
-        }
+        if (!wait_for_input(l)) return -1;
         ssize_t got = read(STDIN_FILENO, bytes + n, 1);
         if (got == 0) return 0;
         if (got < 0) {
@@ -183,6 +210,57 @@ void line_close(struct line_reader *l)
 
 /* ---- reading ---- */
 
+static bool plain_reserve(struct line_reader *l)
+{
+    size_t held = l->plain_end - l->plain_begin;
+    if (l->plain_end < l->plain_room) return true;
+    if (l->plain_begin >= l->plain_room / 2 && l->plain_room) {
+        memmove(l->plain, l->plain + l->plain_begin, held);
+    } else {
+        size_t room = l->plain_room ? l->plain_room * 2 : PLAIN_BYTES_MIN;
+        char *more = room > 2 * (size_t)MESSAGE_BYTES_MAX ? NULL : malloc(room);
+        if (!more) return false;
+        if (held) memcpy(more, l->plain + l->plain_begin, held);
+        free(l->plain);
+        l->plain = more;
+        l->plain_room = room;
+    }
+    l->plain_begin = 0;
+    l->plain_end = held;
+    return true;
+}
+
+/* The next line, with its newline; the last one may have none. Not stdio's: what it has read ahead cannot be seen, and
+ * waiting for more while a line lies there would be waiting for nothing. False: the end, or errno. */
+static bool read_plain(struct line_reader *l, const char **text, size_t *bytes)
+{
+    size_t searched = 0;
+    for (;;) {
+        const char *begin = l->plain + l->plain_begin, *end = NULL;
+        size_t held = l->plain_end - l->plain_begin;
+        if (held > searched) end = memchr(begin + searched, '\n', held - searched);
+        searched = held;
+        if (!end) {
+            if (!plain_reserve(l)) {
+                errno = ENOMEM;
+                return false;
+            }
+            if (!wait_for_input(l)) return false;
+            errno = 0;
+            ssize_t got = read(STDIN_FILENO, l->plain + l->plain_end, l->plain_room - l->plain_end);
+            if (got < 0 && errno == EINTR) continue; /* a Ctrl-C is noticed by the next wait */
+            if (got < 0 || (got == 0 && held == 0)) return false;
+            l->plain_end += (size_t)got;
+            if (got > 0) continue;
+            begin = l->plain + l->plain_begin; /* it may have moved */
+        }
+        *text = begin;
+        *bytes = end ? (size_t)(end - begin) + 1 : held;
+        l->plain_begin += *bytes;
+        return true;
+    }
+}
+
 static enum line_end read_line(struct line_reader *l, const char **text, size_t *bytes, struct sluice_error *err)
 {
     errno = 0;
@@ -194,19 +272,18 @@ static enum line_end read_line(struct line_reader *l, const char **text, size_t 
             *bytes = (size_t)n;
             return LINE_READ;
         }
-    } else {
-        ssize_t n = getline(&l->plain, &l->plain_room, stdin);
-        if (n >= 0) {
-            *text = l->plain;
-            *bytes = (size_t)n;
-            return LINE_READ;
-        }
+    } else if (read_plain(l, text, bytes)) {
+        return LINE_READ;
     }
     if (interrupt_pending()) {
         clearerr(stdin);
         return LINE_INTERRUPTED;
     }
-    if (errno && errno != EINTR && !feof(stdin) && ferror(stdin)) {
+    if (!l->edit && errno == ENOMEM) {
+        base_fail(err, SLUICE_ERR_MEMORY, NULL, "the message is too long (over %u bytes)", MESSAGE_BYTES_MAX);
+        return LINE_FAILED;
+    }
+    if (errno && errno != EINTR && (!l->edit || (!feof(stdin) && ferror(stdin)))) {
         base_fail(err, SLUICE_ERR_IO, NULL, "standard input: %s", strerror(errno));
         return LINE_FAILED;
     }

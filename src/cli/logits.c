@@ -99,13 +99,11 @@ int command_logits(const struct cli_options *o)
     if (!status) status = check_ids(ids, n, &m, what, &err);
     if (!status) status = check_room(n, m.info.ctx, o, what, &err);
     struct sluice_stats before, after;
-    if (!status) {
-        sluice_stats(m.engine, &before);
-        status = evaluate(&m, &r, out, ids, n, &err);
-    }
+    if (!status) status = open_warm(o, &m, &r, &before, &err);
+    if (!status) status = evaluate(&m, &r, out, ids, n, &err);
     if (!status && !r.quiet) {
         sluice_stats(m.engine, &after);
-        report_stats(stderr, &before, &after, 0, m.ledger.budget_bytes);
+        report_stats(stderr, &before, &after, 0, &m.ledger, r.verbose);
     }
     free(ids);
     free(text);

@@ -45,6 +45,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli_options *o) = {
     [CLI_LOGITS] = command_logits,
     [CLI_PERPLEXITY] = command_perplexity,
     [CLI_BENCH] = command_bench,
+    [CLI_PROFILE] = command_profile,
     [CLI_DOCTOR] = command_doctor,
     [CLI_QUANTIZE] = command_quantize,
     [CLI_CHECKSUM] = command_checksum,

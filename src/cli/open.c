@@ -30,6 +30,23 @@ static enum sluice_status check_trace(const struct sluice_options *options, stru
     return status;
 }
 
+/* What is known beforehand, and how much memory is held. Measurements begin from nothing unless they are told. */
+static void set_cache(const struct cli_options *o, struct sluice_options *options)
+{
+    bool unlearned = o->command == CLI_PROFILE || (CLI_MEASURERS & CLI_BIT(o->command));
+    options->usage_path = text_if_taken(o, OPT_USAGE);
+    options->hotlist_path = text_if_taken(o, OPT_HOTLIST);
+    options->no_usage = cli_flag(o, OPT_NO_USAGE) || (unlearned && !options->usage_path);
+    options->cold = cli_flag(o, OPT_COLD) || (unlearned && !options->usage_path && !options->hotlist_path);
+    options->warm_experts = options->cold ? 0 : (uint32_t)cli_integer(o, OPT_WARM_EXPERTS);
+    options->pin = text_if_taken(o, OPT_PIN);
+    options->prefetch = cli_given(o, OPT_PREFETCH) ? text_if_taken(o, OPT_PREFETCH) : NULL;
+    options->lock = text_if_taken(o, OPT_LOCK);
+    options->lock_margin = options->lock ? text_if_taken(o, OPT_LOCK_MARGIN) : NULL;
+    options->simulate_used_memory = text_if_taken(o, OPT_SIMULATE_USED);
+    options->route = text_if_taken(o, OPT_ROUTE);
+}
+
 enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
                               struct report *r, struct open_model *out, struct sluice_error *err)
 {
@@ -55,6 +72,7 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
         options.threads = (uint32_t)cli_integer(o, OPT_THREADS);
         options.text_bytes = text_bytes;
         options.chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
+        set_cache(o, &options);
     }
     unsigned processors = doctor_processors();
     if (options.threads > processors)
@@ -71,6 +89,32 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
     if (how == OPEN_VOCAB) return SLUICE_OK;
     sluice_ledger(out->engine, &out->ledger);
     if (how == OPEN_FULL && !r->quiet) report_ledger(stderr, &out->ledger, &out->info);
+    return SLUICE_OK;
+}
+
+enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,
+                             struct sluice_stats *begin, struct sluice_error *err)
+{
+    struct sluice_stats now;
+    char text[24];
+    sluice_stats(m->engine, begin);
+    if (!cli_given(o, OPT_HOTLIST) && !cli_given(o, OPT_WARM_EXPERTS)) return SLUICE_OK;
+    uint64_t begin_ns = report_now_ns();
+    bool more = true;
+    while (more && !interrupt_pending()) {
+        more = sluice_idle(m->engine, OPEN_IDLE_MS);
+        sluice_stats(m->engine, &now);
+        report_warming(r, begin_ns, now.read_bytes - begin->read_bytes);
+    }
+    report_clear(r);
+    if (interrupt_pending()) return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
+    report_note(r, "loaded beforehand: %llu experts, %s in %.1f s",
+                (unsigned long long)(now.experts_resident - begin->experts_resident),
+                report_bytes((double)(now.read_bytes - begin->read_bytes), text),
+                (double)(report_now_ns() - begin_ns) / 1e9);
+    begin->read_bytes = now.read_bytes;
+    begin->disk_busy_ns = now.disk_busy_ns;
+    begin->wait_ns = now.wait_ns;
     return SLUICE_OK;
 }
 

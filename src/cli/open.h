@@ -18,6 +18,13 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
                               struct report *r, struct open_model *out, struct sluice_error *err);
 void open_close(struct open_model *m);
 
+#define OPEN_IDLE_MS 20 /* a slice of sluice_idle: typing, or Ctrl-C, waits no longer */
+
+/* Before the first token: loads what --hotlist or --warm-experts asks for, and says how much. *begin: the figures from
+ * which the report counts; the warm-up's guesses belong to it, its reading does not. Ctrl-C: SLUICE_CANCELLED. */
+enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,
+                             struct sluice_stats *begin, struct sluice_error *err);
+
 /* Text to ids; *ids is malloc'ed. A Ctrl-C during a long text ends the program, during another it gives
  * SLUICE_CANCELLED. */
 enum sluice_status open_encode(const struct open_model *m, const char *text, size_t bytes,

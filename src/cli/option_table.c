@@ -2,11 +2,16 @@
 #include "cli/options.h"
 
 #define SAMPLERS (CLI_BIT(CLI_RUN) | CLI_BIT(CLI_CHAT))
-#define RUNNERS (SAMPLERS | CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH))
-#define PLANNERS (RUNNERS | CLI_BIT(CLI_PLAN))
+#define RUNNERS (SAMPLERS | CLI_MEASURERS)
+#define EVALUATORS (RUNNERS | CLI_BIT(CLI_PROFILE))
+#define PLANNERS (EVALUATORS | CLI_BIT(CLI_PLAN))
 #define CHECKERS (CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_VERIFY))
 #define COPIERS (CHECKERS | CLI_BIT(CLI_PACK))
 #define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
+
+#define UNLEARNED                                                                                                     \
+    "So that the result does not depend on what was run before, nothing is learned and nothing is loaded beforehand " \
+    "(as with --no-usage --cold), unless --usage or --hotlist is given."
 
 const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
     [CLI_RUN] = {"run", "-m MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
@@ -34,20 +39,30 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                       "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
                       "standard input. Files that hold a vocabulary and no weights will do.",
                       0, 0, ""},
-    [CLI_LOGITS] = {"logits", "-m MODEL --tokens FILE --out FILE [options]", "token ids to logits",
-                    "Evaluates the token ids of a file (numbers separated by white space) from an empty context and "
-                    "writes the logits of every position as little-endian 32-bit floats, [tokens][vocabulary].",
-                    0, 0, ""},
-    [CLI_PERPLEXITY] = {"perplexity", "-m MODEL [-f FILE] [--ctx N] [options]", "how well the model predicts a text",
-                        "Cuts the text into windows of --ctx tokens (512 unless given), evaluates each from an empty "
-                        "context and scores the second half of each, so that every scored token has context. Prints "
-                        "the perplexity so far after each window, and the final one with its number of tokens.",
-                        0, 0, ""},
+    [CLI_LOGITS] =
+        {"logits", "-m MODEL --tokens FILE --out FILE [options]", "token ids to logits",
+         "Evaluates the token ids of a file (numbers separated by white space) from an empty context and "
+         "writes the logits of every position as little-endian 32-bit floats, [tokens][vocabulary]. " UNLEARNED,
+         0, 0, ""},
+    [CLI_PERPLEXITY] =
+        {"perplexity", "-m MODEL [-f FILE] [--ctx N] [options]", "how well the model predicts a text",
+         "Cuts the text into windows of --ctx tokens (512 unless given), evaluates each from an empty "
+         "context and scores the second half of each, so that every scored token has context. Prints "
+         "the perplexity so far after each window, and the final one with its number of tokens. " UNLEARNED,
+         0, 0, ""},
     [CLI_BENCH] = {"bench", "-m MODEL [-p LIST] [-n N] [-r N] [-f FILE] [options]", "measure speed",
                    "Measures prefill at each length of the list and decode of N tokens after it, on real text (a "
                    "built-in excerpt of Moby-Dick, or the file), each repetition on another part of the text. Prints "
-                   "the medians.",
+                   "the medians, and on standard error what the expert cache did. " UNLEARNED,
                    0, 0, ""},
+    [CLI_PROFILE] = {"profile", "-m MODEL [-f FILE | -p TEXT]... [-n N] [--out HOTLIST]",
+                     "list the experts that your texts use, to load them first",
+                     "Evaluates texts, each from an empty context (one that is longer than the context in windows of "
+                     "its length), and writes a list of the experts that they chose, most often first. --hotlist of "
+                     "run, chat and others loads them before they are asked for, --pin keeps them. Without -p or -f "
+                     "the text is read from standard input. Prints how much of what was chosen the first experts of "
+                     "the list cover. Nothing is learned from it: the usage file stays as it is.",
+                     0, 0, ""},
     [CLI_DOCTOR] = {"doctor", "[FILE | DIRECTORY] [--full] [--json]", "look at this machine",
                     "Shows the processor's features, the memory and its limits, and what reads the system allows. "
                     "With a file or a directory it measures random reads there (64 MiB at most; on a directory without "
@@ -72,7 +87,7 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                     "something is damaged. Checksums that are damaged themselves, or belong to another model, are "
                     "refused (2).",
                     0, 0, ""},
-    [CLI_REPLAY] = {"replay", "TRACE... [--policy LIST] [--sizes LIST] [--disk MB/S] [--plot FILE] [--json]",
+    [CLI_REPLAY] = {"replay", "TRACE... [--policy LIST] [--sizes LIST] [--disk MB/S | FILE] [--plot FILE] [--json]",
                     "what other cache sizes and policies would have given",
                     "Runs recorded routings (of --trace, or CSV) through expert caches of some sizes with the policies "
                     "that the engine uses, and prints their hit rates in decode, what they would read for a token and, "
@@ -94,6 +109,7 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
 };
 
 #define MODEL "Model and memory"
+#define EXPERTS "Known experts"
 #define TEXT "Text"
 #define SAMPLING "Sampling"
 #define MACHINE "Machine"
@@ -117,7 +133,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      PLANNERS | CLI_BIT(CLI_QUANTIZE), "threads that compute (default: all that the process may use)"},
     {OPT_CHUNK, MACHINE, "chunk", 0, CLI_INTEGER, true, false, "N", NULL, 1, 4096, NULL, PLANNERS,
      "tokens of a prompt that are computed together (default: chosen)"},
-    {OPT_CPU, MACHINE, "cpu", 0, CLI_CHOICE, true, false, "LEVEL", "auto|scalar|avx2", 0, 0, "auto", RUNNERS,
+    {OPT_CPU, MACHINE, "cpu", 0, CLI_CHOICE, true, false, "LEVEL", "auto|scalar|avx2", 0, 0, "auto", EVALUATORS,
      "instruction set of the kernels; results are the same with each"},
     {OPT_IO, MACHINE, "io", 0, CLI_CHOICE, true, false, "BACKEND",
      "auto|uring|threads|sync|auto:buffered|uring:buffered|threads:buffered|sync:buffered", 0, 0, "auto", PLANNERS,
@@ -125,21 +141,57 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_POLICY, MACHINE, "policy", 0, CLI_CHOICE, true, false, "POLICY",
      "auto|lru|lfu|hotness|freq-age|expected|recall", 0, 0, "auto", PLANNERS,
      "which expert leaves the cache when room is needed"},
-    {OPT_TRACE, MACHINE, "trace", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
+    {OPT_TRACE, MACHINE, "trace", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, EVALUATORS,
      "record which experts the model chooses, for sluice replay"},
-    {OPT_VERIFY, MACHINE, "verify", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, RUNNERS,
+    {OPT_ROUTE, MACHINE, "route", 0, CLI_CHOICE, true, false, "ROUTE", "auto|token|selected|layers", 0, 0, "auto",
+     EVALUATORS, "how prompts are read: token by token, the chosen experts in batches, or whole layers in sequence"},
+    {OPT_LOCK, MACHINE, "lock", 0, CLI_CHOICE, true, false, "WHAT", "dense|experts|all", 0, 0, NULL, EVALUATORS,
+     "lock these weights in memory, so that the system cannot take it away; as much as can be locked, with a line that "
+     "says how much"},
+    {OPT_LOCK_MARGIN, MACHINE, "lock-margin", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, EVALUATORS,
+     "memory of the machine that --lock leaves free (default: 1 GiB or 5 %, the larger)"},
+    {OPT_SIMULATE_USED, MACHINE, "simulate-used-memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, PLANNERS,
+     "act as if other programs used so much memory: how would a smaller machine do?"},
+    {OPT_USAGE, EXPERTS, "usage", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
+     "where it is kept which experts were used, over runs (default: MODEL.sluice-usage; of logits, perplexity and "
+     "bench nowhere)"},
+    {OPT_NO_USAGE, EXPERTS, "no-usage", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, RUNNERS,
+     "neither learn from this run nor use what earlier ones taught"},
+    {OPT_HOTLIST, EXPERTS, "hotlist", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
+     "load the experts of this list (of sluice profile) before the first token; chat does while it waits for a line, "
+     "and without this option with MODEL.sluice-hotlist or what it has learned"},
+    {OPT_COLD, EXPERTS, "cold", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, RUNNERS,
+     "load no expert before it is asked for"},
+    {OPT_WARM_EXPERTS, EXPERTS, "warm-experts", 0, CLI_INTEGER, true, false, "N", NULL, 1, 1000000, NULL, RUNNERS,
+     "load at most N experts beforehand (default: 4096), of a hotlist or else what was learned; before the first "
+     "token, "
+     "of chat while it waits"},
+    {OPT_PIN, EXPERTS, "pin", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
+     "experts that stay in the cache once they are loaded: a hotlist, or auto: those that were used most, as long as "
+     "that pays"},
+    {OPT_PREFETCH, EXPERTS, "prefetch", 0, CLI_TEXT, true, false, "LIST", NULL, 0, 0, "auto", PLANNERS,
+     "guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some "
+     "of "
+     "lookahead, transitions, next, with commas between them, whether they pay or not"},
+    {OPT_VERIFY, MACHINE, "verify", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, EVALUATORS,
      "read every weight twice and compare, also with the checksums beside the model; slower, changes no result"},
     {OPT_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, false, "TEXT", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "the text"},
+    {OPT_PROFILE_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, CLI_BIT(CLI_PROFILE),
+     "a text; may be given several times"},
+    {OPT_PROFILE_FILE, TEXT, "file", 'f', CLI_PATH, false, true, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_PROFILE),
+     "read a text from a file (-: standard input); may be given several times"},
     {OPT_FILE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH),
      "read the text from a file (-: standard input)"},
-    {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN),
+    {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN) | CLI_BIT(CLI_PROFILE),
      "put the prompt as a user's message in the model's chat format"},
     {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
      "a system message before the conversation (with run: needs --chat)"},
     {OPT_MAX_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, true, false, "N", NULL, 0, 1000000000, NULL, SAMPLERS,
      "stop after N new tokens (default: at the model's own end, or when the context is full)"},
+    {OPT_PROFILE_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, false, false, "N", NULL, 0, 1000000, "0",
+     CLI_BIT(CLI_PROFILE), "let the model write N tokens after each text, and count what they choose too"},
     {OPT_STOP, TEXT, "stop", 0, CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
      "stop before this text; may be given several times"},
     {OPT_SPECIAL, TEXT, "special", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
@@ -149,8 +201,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_TOKENS, TASK, "tokens", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_LOGITS),
      "token ids, separated by white space (-: standard input)"},
     {OPT_OUT, TASK, "out", 'o', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
-     CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_CHECKSUM),
-     "where the result goes (of checksum: MODEL.sluice-sums by default); appears when it is complete"},
+     CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_PROFILE),
+     "where the result goes (default of checksum: MODEL.sluice-sums, of profile: MODEL.sluice-hotlist); appears when "
+     "it "
+     "is complete, and takes the place of what was there"},
     {OPT_SUMS, TASK, "sums", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_VERIFY),
      "the checksums (default: MODEL.sluice-sums)"},
     {OPT_TEMP, SAMPLING, "temp", 0, CLI_NUMBER, true, false, "T", NULL, 0, 100, "0.8", SAMPLERS,
@@ -188,8 +242,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "policies to compare, with commas between them, or all"},
     {OPT_SIZES, TASK, "sizes", 0, CLI_TEXT, false, false, "LIST", NULL, 0, 0, "2K,3K,4K,6K,8K", CLI_BIT(CLI_REPLAY),
      "slots of each layer, with commas between them; K: experts used a token"},
-    {OPT_DISK, TASK, "disk", 0, CLI_NUMBER, false, false, "MB/S", NULL, 1, 1000000, NULL, CLI_BIT(CLI_REPLAY),
-     "how fast the disk reads, for a prediction of tokens/s (sluice doctor measures it)"},
+    {OPT_DISK, TASK, "disk", 0, CLI_PATH, false, false, "SPEED", NULL, 0, 0, NULL, CLI_BIT(CLI_REPLAY),
+     "how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk, from "
+     "which "
+     "it is measured (64 MiB are read, as by sluice doctor)"},
     {OPT_PLOT, TASK, "plot", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_REPLAY),
      "draw the curves (SVG)"},
     {OPT_MAN, TASK, "man", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_HELP),
@@ -198,7 +254,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      CLI_BIT(CLI_HELP), "print the completions of a shell"},
     {OPT_JSON, OUTPUT, "json", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
      CLI_BIT(CLI_PLAN) | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH) |
-         COPIERS | CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
+         CLI_BIT(CLI_PROFILE) | COPIERS | CLI_BIT(CLI_DOCTOR) | CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_VERSION),
      "print JSON"},
     {OPT_QUIET, OUTPUT, "quiet", 'q', CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL,
      PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_QUANTIZE) | CLI_BIT(CLI_REPLAY) | COPIERS,

@@ -226,8 +226,13 @@ static enum sluice_status set_value(const struct cli_option_row *row, const char
     if (row->repeats) {
         if (value->n_repeats == CLI_REPEATS_MAX)
             return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: given more than %d times", origin, CLI_REPEATS_MAX);
-        const char **list = row->id == OPT_STOP ? o->stops : o->tensor_types;
-        list[value->n_repeats++] = text;
+        if (row->id == OPT_STOP) o->stops[value->n_repeats] = text;
+        if (row->id == OPT_TENSOR_TYPE) o->tensor_types[value->n_repeats] = text;
+        if (row->id == OPT_PROFILE_PROMPT || row->id == OPT_PROFILE_FILE) {
+            o->texts[o->n_texts] = text;
+            o->text_is_file[o->n_texts++] = row->id == OPT_PROFILE_FILE;
+        }
+        value->n_repeats++;
     }
     return SLUICE_OK;
 }
@@ -406,6 +411,38 @@ static enum sluice_status check_sampling(const struct cli_options *o, struct slu
     return SLUICE_OK;
 }
 
+/* A flag and an option that it contradicts. Where one of them comes from the environment, the other one wins. */
+static enum sluice_status settle(struct cli_options *o, enum cli_option flag, enum cli_option option,
+                                 struct sluice_error *err)
+{
+    char a[64], b[64];
+    if (!cli_flag(o, flag) || !cli_given(o, option)) return SLUICE_OK;
+    if (by_flag(o, flag) != by_flag(o, option)) {
+        memset(&o->value[by_flag(o, flag) ? option : flag], 0, sizeof o->value[0]);
+        return SLUICE_OK;
+    }
+    return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "%s and %s cannot both be given",
+                     cli_origin(o, flag, a), cli_origin(o, option, b));
+}
+
+/* What is known beforehand, and what is locked. */
+static enum sluice_status check_cache(struct cli_options *o, struct sluice_error *err)
+{
+    enum sluice_status status = settle(o, OPT_NO_USAGE, OPT_USAGE, err);
+    if (!status) status = settle(o, OPT_COLD, OPT_HOTLIST, err);
+    if (!status) status = settle(o, OPT_COLD, OPT_WARM_EXPERTS, err);
+    if (status) return status;
+    if (by_flag(o, OPT_WARM_EXPERTS) && (CLI_MEASURERS & CLI_BIT(o->command)) && !cli_given(o, OPT_HOTLIST) &&
+        !cli_given(o, OPT_USAGE))
+        return base_fail(err, SLUICE_ERR_USAGE, "add one of them",
+                         "--warm-experts has no effect in '%s' without --hotlist or --usage",
+                         cli_command_rows[o->command].name);
+    if (by_flag(o, OPT_LOCK_MARGIN) && !cli_given(o, OPT_LOCK))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --lock all, or dense or experts",
+                         "--lock-margin has no effect without --lock");
+    return SLUICE_OK;
+}
+
 static enum sluice_status check_rules(struct cli_options *o, struct sluice_error *err)
 {
     static const enum cli_option excluded[][2] = {
@@ -426,7 +463,7 @@ static enum sluice_status check_rules(struct cli_options *o, struct sluice_error
             return base_fail(err, SLUICE_ERR_USAGE, "a part of it will do",
                              "--stop: the text has %zu bytes, at most %d are allowed", bytes, STOP_BYTES_MAX);
     }
-    if ((status = check_sampling(o, err))) return status;
+    if ((status = check_sampling(o, err)) || (status = check_cache(o, err))) return status;
     if (o->command == CLI_PLAN || o->command == CLI_INSPECT) {
         if (o->n_words && by_flag(o, OPT_MODEL))
             return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "the model is given twice");

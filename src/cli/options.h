@@ -21,6 +21,7 @@ enum cli_command {
     CLI_LOGITS,
     CLI_PERPLEXITY,
     CLI_BENCH,
+    CLI_PROFILE,
     CLI_DOCTOR,
     CLI_QUANTIZE,
     CLI_CHECKSUM,
@@ -33,6 +34,8 @@ enum cli_command {
 };
 
 #define CLI_BIT(command) (1u << (command))
+/* Commands whose result must not depend on what was run before. */
+#define CLI_MEASURERS (CLI_BIT(CLI_LOGITS) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH))
 
 struct cli_command_row {
     const char *name;
@@ -56,12 +59,26 @@ enum cli_option {
     OPT_IO,
     OPT_POLICY,
     OPT_TRACE,
+    OPT_ROUTE,
+    OPT_LOCK,
+    OPT_LOCK_MARGIN,
+    OPT_SIMULATE_USED,
+    OPT_USAGE,
+    OPT_NO_USAGE,
+    OPT_HOTLIST,
+    OPT_COLD,
+    OPT_WARM_EXPERTS,
+    OPT_PIN,
+    OPT_PREFETCH,
     OPT_VERIFY,
     OPT_PROMPT,
+    OPT_PROFILE_PROMPT,
+    OPT_PROFILE_FILE,
     OPT_FILE,
     OPT_CHAT,
     OPT_SYSTEM,
     OPT_MAX_TOKENS,
+    OPT_PROFILE_TOKENS,
     OPT_STOP,
     OPT_SPECIAL,
     OPT_BOS,
@@ -145,7 +162,10 @@ struct cli_options {
     struct cli_value value[OPT_COUNT];
     const char *stops[CLI_REPEATS_MAX];        /* --stop, in order */
     const char *tensor_types[CLI_REPEATS_MAX]; /* --tensor-type */
-    uint32_t prefill[CLI_COUNTS_MAX];          /* --prefill */
+    const char *texts[2 * CLI_REPEATS_MAX];    /* --prompt and --file of profile, in order */
+    bool text_is_file[2 * CLI_REPEATS_MAX];
+    unsigned n_texts;
+    uint32_t prefill[CLI_COUNTS_MAX]; /* --prefill */
     unsigned n_prefill;
     const char *words[CLI_WORDS_MAX]; /* positional arguments */
     unsigned n_words;

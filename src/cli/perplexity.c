@@ -2,6 +2,7 @@
  * windows do not overlap; each begins with BOS where the model asks for one (in place of a token of the text). */
 #include "base/math.h"
 #include "cli/commands.h"
+#include "cli/figures.h"
 #include "cli/input.h"
 #include "cli/open.h"
 #include "cli/out.h"
@@ -85,20 +86,21 @@ static enum sluice_status measure(const struct cli_options *o, struct open_model
     if (!status && n < WINDOW_MIN)
         status =
             base_fail(err, SLUICE_ERR_USAGE, NULL, "the text has %zu tokens, at least %d are needed", n, WINDOW_MIN);
-    sluice_stats(m->engine, &before);
+    if (!status) status = open_warm(o, m, r, &before, err);
     if (!status) status = score_windows(m, r, ids, n, window, bos, json, &s, err);
     free(ids);
     if (status) return status;
+    sluice_stats(m->engine, &after);
+    struct sluice_stats d = figures_difference(&before, &after);
     double perplexity = math_exp_d(s.sum / (double)s.n_scored);
     if (json)
-        out_json(json_pack("{s:o, s:f, s:I, s:I, s:I}", "model", out_json_text(m->info.path, strlen(m->info.path)),
+        out_json(json_pack("{s:o, s:f, s:I, s:I, s:I, s:o}", "model", out_json_text(m->info.path, strlen(m->info.path)),
                            "perplexity", perplexity, "tokens_scored", (json_int_t)s.n_scored, "tokens", (json_int_t)n,
-                           "ctx", (json_int_t)window));
+                           "ctx", (json_int_t)window, "stats", figures_json(&d)));
     else
         out_printf("perplexity %.4f over %llu tokens (windows of %zu)\n", perplexity, (unsigned long long)s.n_scored,
                    n < window ? n : window);
-    sluice_stats(m->engine, &after);
-    if (!r->quiet) report_stats(stderr, &before, &after, 0, m->ledger.budget_bytes);
+    if (!r->quiet) report_stats(stderr, &before, &after, 0, &m->ledger, r->verbose);
     return SLUICE_OK;
 }
 

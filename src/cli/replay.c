@@ -2,6 +2,7 @@
 #include "cli/replay.h"
 
 #include "cli/commands.h"
+#include "cli/doctor.h"
 #include "cli/out.h"
 #include "cli/report.h"
 
@@ -68,6 +69,43 @@ static enum sluice_status parse_policies(const char *text, struct replay_table *
         if (wanted[i]) t->policy[t->n_rows++] = i;
     t->policy[t->n_rows++] = REPLAY_BELADY;
     return SLUICE_OK;
+}
+
+/* A number of MB/s, or a file whose disk is measured. *disk: MB/s, 0 if nothing is said of it. */
+static enum sluice_status find_disk(const struct cli_options *o, struct report *r, double *disk,
+                                    struct sluice_error *err)
+{
+    const char *text = cli_given(o, OPT_DISK) ? cli_text(o, OPT_DISK) : NULL;
+    char *end;
+    *disk = 0;
+    if (!text) return SLUICE_OK;
+    double number = strtod(text, &end);
+    if (end != text && !*end) {
+        if (!(number >= 1) || !(number <= 1000000))
+            return base_fail(err, SLUICE_ERR_USAGE, "from 1 to 1000000; a file of that name is ./NAME",
+                             "--disk: '%.100s' MB/s is not a speed that is allowed", text);
+        *disk = number;
+        return SLUICE_OK;
+    }
+    struct doctor_disk *measured = malloc(sizeof *measured);
+    if (!measured) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
+    enum sluice_status status = doctor_measure(text, false, measured, err);
+    if (!status) {
+        *disk = doctor_best_rate(measured) / 1e6;
+        report_note(r, "the disk of %s reads %.0f MB/s%s", text, *disk,
+                    measured->direct ? "" : ", if that is not the page cache: there are no direct reads");
+    }
+    free(measured);
+    return status;
+}
+
+static enum sluice_status check_plot(const struct cli_options *o, struct sluice_error *err)
+{
+    const char *plot = cli_given(o, OPT_PLOT) ? cli_text(o, OPT_PLOT) : NULL;
+    enum sluice_status status = plot ? out_check(plot, "--plot", err) : SLUICE_OK;
+    for (unsigned i = 0; plot && i < o->n_words && !status; i++)
+        status = out_check_input(plot, "--plot", o->words[i], err);
+    return status;
 }
 
 /* ---- the work ---- */
@@ -173,9 +211,9 @@ static void table_json(const struct replay_table *t, double disk, json_t *array)
         }
 }
 
-static void print_all(const struct cli_options *o, struct report *r, const struct replay_table *tables, unsigned n)
+static void print_all(const struct cli_options *o, struct report *r, const struct replay_table *tables, unsigned n,
+                      double disk)
 {
-    const double disk = cli_given(o, OPT_DISK) ? cli_number(o, OPT_DISK) : 0;
     if (cli_flag(o, OPT_JSON)) {
         json_t *array = json_array();
         for (unsigned i = 0; i < n; i++) table_json(&tables[i], disk, array);
@@ -184,8 +222,7 @@ static void print_all(const struct cli_options *o, struct report *r, const struc
         for (unsigned i = 0; i < n; i++) print_table(&tables[i], disk);
         out_printf("* the default; belady knows the future: the limit. Phases of prompts warm the caches and are not "
                    "counted.\n");
-        if (disk <= 0)
-            report_note(r, "no tokens/s: say how fast the disk reads with --disk MB/s (sluice doctor FILE measures)");
+        if (disk <= 0) report_note(r, "no tokens/s: say how fast the disk reads with --disk MB/s, or a file on it");
     }
     for (unsigned i = 0; r->verbose && i < n; i++)
         for (unsigned row = 0; row < tables[i].n_rows; row++)
@@ -200,17 +237,20 @@ int command_replay(const struct cli_options *o)
     struct report r;
     struct replay_size sizes[REPLAY_SIZES_MAX];
     struct replay_table asked = {0};
+    double disk = 0;
     report_init(&r, o);
     struct replay_table *tables = calloc(o->n_words, sizeof *tables);
     enum sluice_status status = tables ? SLUICE_OK : base_fail(&err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     if (!status) status = parse_sizes(cli_text(o, OPT_SIZES), sizes, &asked.n_sizes, &err);
     if (!status) status = parse_policies(cli_text(o, OPT_POLICIES), &asked, &err);
+    if (!status) status = check_plot(o, &err);
+    if (!status) status = find_disk(o, &r, &disk, &err);
     for (unsigned i = 0; i < o->n_words && !status; i++) {
         tables[i] = asked;
         status = replay_one(o->words[i], sizes, &tables[i], &err);
     }
     if (!status && cli_given(o, OPT_PLOT)) status = replay_plot(cli_text(o, OPT_PLOT), tables, o->n_words, &err);
-    if (!status) print_all(o, &r, tables, o->n_words);
+    if (!status) print_all(o, &r, tables, o->n_words, disk);
     free(tables);
     return status ? report_error(&err) : 0;
 }

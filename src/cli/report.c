@@ -1,5 +1,6 @@
 #include "cli/report.h"
 
+#include "cli/figures.h"
 #include "cli/interrupt.h"
 
 #include <stdarg.h>
@@ -126,6 +127,17 @@ bool report_progress(void *user, const struct sluice_progress *p)
     return true;
 }
 
+void report_warming(struct report *r, uint64_t begin_ns, uint64_t read_bytes)
+{
+    char text[24];
+    uint64_t now = report_now_ns();
+    if (!r->terminal || r->quiet || now - begin_ns < PROGRESS_AFTER_NS || now - r->last_ns < PROGRESS_EVERY_NS) return;
+    r->last_ns = now;
+    fprintf(stderr, "\rloading experts beforehand  %s\033[K", report_bytes((double)read_bytes, text));
+    fflush(stderr);
+    r->progress_shown = true;
+}
+
 /* ---- figures ---- */
 
 const char *report_bytes(double bytes, char out[24])
@@ -146,22 +158,6 @@ const char *report_bytes(double bytes, char out[24])
 double report_rate(uint64_t tokens, uint64_t ns) { return ns ? (double)tokens * 1e9 / (double)ns : 0; }
 
 double report_percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
-struct sluice_stats report_difference(const struct sluice_stats *before, const struct sluice_stats *after)
-{
-    struct sluice_stats d = *after; /* levels (residents, memory) are those at the end */
-    d.tokens_prefill -= before->tokens_prefill;
-    d.tokens_decode -= before->tokens_decode;
-    d.prefill_ns -= before->prefill_ns;
-    d.decode_ns -= before->decode_ns;
-    d.hits -= before->hits;
-    d.misses -= before->misses;
-    d.evictions -= before->evictions;
-    d.read_bytes -= before->read_bytes;
-    d.wait_ns -= before->wait_ns;
-    d.disk_busy_ns -= before->disk_busy_ns;
-    return d;
-}
 
 void report_ledger(FILE *out, const struct sluice_ledger *ledger, const struct sluice_model_info *info)
 {
@@ -186,9 +182,9 @@ void report_ledger(FILE *out, const struct sluice_ledger *ledger, const struct s
 }
 
 void report_stats(FILE *out, const struct sluice_stats *before, const struct sluice_stats *after,
-                  uint64_t first_token_ns, uint64_t budget_bytes)
+                  uint64_t first_token_ns, const struct sluice_ledger *ledger, bool verbose)
 {
-    struct sluice_stats d = report_difference(before, after);
+    struct sluice_stats d = figures_difference(before, after);
     char a[24], b[24];
     uint64_t tokens = d.tokens_prefill + d.tokens_decode, ns = d.prefill_ns + d.decode_ns;
     fprintf(out, "prefill  %8llu tokens  %9.2f tokens/s", (unsigned long long)d.tokens_prefill,
@@ -201,7 +197,7 @@ void report_stats(FILE *out, const struct sluice_stats *before, const struct slu
                 report_percent((double)d.hits, (double)(d.hits + d.misses)),
                 tokens ? (double)d.read_bytes / 1e6 / (double)tokens : 0, (double)d.wait_ns / 1e6,
                 report_percent((double)d.wait_ns, (double)ns));
-    fprintf(out, "memory   peak %s", report_bytes((double)d.resident_peak_bytes, a));
-    if (budget_bytes) fprintf(out, " of %s", report_bytes((double)budget_bytes, b));
-    fputc('\n', out);
+    fprintf(out, "memory   peak %s of %s\n", report_bytes((double)d.resident_peak_bytes, a),
+            report_bytes((double)ledger->budget_bytes, b));
+    figures_print(out, &d, ledger, verbose);
 }

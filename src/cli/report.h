@@ -25,19 +25,19 @@ void report_warn(struct report *r, const char *format, ...) BASE_PRINTF(2, 3);
 
 /* For struct sluice_options; user is a struct report. */
 void report_log(void *user, enum sluice_log_level level, const char *line);
-bool report_progress(void *user, const struct sluice_progress *p); /* false after Ctrl-C */
-void report_clear(struct report *r);                               /* takes the progress line away */
+bool report_progress(void *user, const struct sluice_progress *p);             /* false after Ctrl-C */
+void report_warming(struct report *r, uint64_t begin_ns, uint64_t read_bytes); /* the progress of a warm-up */
+void report_clear(struct report *r);                                           /* takes the progress line away */
 
 /* "1.50 GiB"; returns out. */
 const char *report_bytes(double bytes, char out[24]);
 void report_ledger(FILE *out, const struct sluice_ledger *ledger, const struct sluice_model_info *info);
-/* What happened from `before` to `after`. first_token_ns 0: none. budget_bytes 0: not known. */
+/* What happened from `before` to `after`. first_token_ns 0: none. verbose: with all that figures.h has. */
 void report_stats(FILE *out, const struct sluice_stats *before, const struct sluice_stats *after,
-                  uint64_t first_token_ns, uint64_t budget_bytes);
+                  uint64_t first_token_ns, const struct sluice_ledger *ledger, bool verbose);
 
 /* Figures that several commands show. Zero where there is nothing to divide by. */
 double report_rate(uint64_t tokens, uint64_t ns); /* a second */
 double report_percent(double part, double whole);
-struct sluice_stats report_difference(const struct sluice_stats *before, const struct sluice_stats *after);
 
 #endif

@@ -52,8 +52,8 @@ static int run_prompt(const struct cli_options *o, struct open_model *m, struct 
         generate_finish(&g);
         return report_error(&err);
     }
-    sluice_stats(m->engine, &before);
-    enum generate_end end = generate_text(&g, ids, n, &err);
+    enum generate_end end = GENERATE_INTERRUPTED;
+    if (open_warm(o, m, r, &before, &err) == SLUICE_OK) end = generate_text(&g, ids, n, &err);
     sluice_stats(m->engine, &after);
     say_end(r, &g, end);
     int code = 0;
@@ -63,7 +63,7 @@ static int run_prompt(const struct cli_options *o, struct open_model *m, struct 
         if (err.status == SLUICE_CONTEXT_FULL) code = 2; /* nothing was written: the prompt is too long */
     }
     if (!r->quiet && end != GENERATE_FAILED && end != GENERATE_OUTPUT)
-        report_stats(stderr, &before, &after, g.first_token_ns, m->ledger.budget_bytes);
+        report_stats(stderr, &before, &after, g.first_token_ns, &m->ledger, r->verbose);
     generate_finish(&g);
     free(ids);
     return code;

@@ -3,8 +3,10 @@
  * Tokens are bytes; 256 is BOS, 257 the end. The model "file" is a text: its first line holds settings, the rest is
  * what the model answers to any prompt, byte by byte, and then the end. Settings, separated by spaces: ctx=N, slow (10
  * ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the answer is repeated),
- * endless-text (encoding takes 30 s), stubborn (eval heeds no cancel).
- * FAKE_LOG names a file that gets a line for each call: "encode BYTES", "eval N", "rewind N". */
+ * endless-text (encoding takes 30 s), stubborn (eval heeds no cancel), dense (no experts), figures (evaluating fills
+ * every figure of struct sluice_stats), idle=N (sluice_idle has N slices of work of 5 ms, and says a line in the
+ * first). FAKE_LOG names a file that gets a line for each call: "encode BYTES", "eval N", "rewind N", "idle MS",
+ * "hotlist MAX". FAKE_OPTIONS names a file that gets a line for each engine: what it was opened with. */
 #include "sluice.h"
 
 #include "base/error.h"
@@ -23,7 +25,8 @@ struct sluice_engine {
     struct sluice_options options;
     char *path, *text, *answer;
     uint32_t ctx;
-    bool slow, slowtext, stubborn, nobos, forever;
+    uint32_t idle_left;
+    bool slow, slowtext, stubborn, nobos, forever, dense, figures, idled;
     atomic_bool cancelled;
     struct sluice_stats stats;
 };
@@ -53,6 +56,21 @@ void sluice_options_init(struct sluice_options *o)
     o->struct_bytes = sizeof *o;
 }
 
+static const char *or_none(const char *text) { return text ? text : "-"; }
+
+static void note_options(const struct sluice_options *o)
+{
+    const char *path = getenv("FAKE_OPTIONS");
+    FILE *log = path ? fopen(path, "a") : NULL;
+    if (!log) return;
+    fprintf(log, "usage=%s no_usage=%d hotlist=%s cold=%d warm=%u pin=%s prefetch=%s route=%s ", or_none(o->usage_path),
+            o->no_usage, or_none(o->hotlist_path), o->cold, o->warm_experts, or_none(o->pin), or_none(o->prefetch),
+            or_none(o->route));
+    fprintf(log, "lock=%s margin=%s simulate=%s plan=%d\n", or_none(o->lock), or_none(o->lock_margin),
+            or_none(o->simulate_used_memory), o->plan_only);
+    fclose(log);
+}
+
 static bool has(const char *settings, const char *word)
 {
     const char *end = strchr(settings, '\n'), *at = strstr(settings, word);
@@ -61,6 +79,7 @@ static bool has(const char *settings, const char *word)
 
 enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_engine **out, struct sluice_error *err)
 {
+    note_options(o);
     FILE *file = fopen(o->model_path, "rb");
     if (!file) return base_fail(err, SLUICE_ERR_IO, "check the path", "%s: cannot open", o->model_path);
     char *text = calloc(1, 1 << 16);
@@ -88,6 +107,16 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
     e->stubborn = has(text, "stubborn");
     e->nobos = has(text, "nobos");
     e->forever = has(text, "forever");
+    e->dense = has(text, "dense");
+    e->figures = has(text, "figures");
+    const char *idle = strstr(text, "idle=");
+    e->idle_left = idle ? (uint32_t)atoi(idle + 5) : 0;
+    if (o->lock) {
+        e->stats.lock_wanted_bytes = 4096;
+        e->stats.locked_bytes = strcmp(o->lock, "dense") == 0 ? 4096 : 1024;
+        e->stats.lock_skipped_bytes = 4096 - e->stats.locked_bytes;
+        e->stats.lock_failed_bytes = e->stats.lock_skipped_bytes / 2;
+    }
     if (o->log) {
         o->log(o->user, SLUICE_LOG_NOTE, "a note of the library");
         o->log(o->user, SLUICE_LOG_WARN, "a warning of the library");
@@ -114,8 +143,9 @@ void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *o
                                       .chat_format = "plain",
                                       .chat_format_exact = true,
                                       .n_vocab = N_VOCAB,
-                                      .n_expert = 8,
-                                      .n_expert_used = 2,
+                                      .n_layers = 2,
+                                      .n_expert = e->dense ? 0 : 8,
+                                      .n_expert_used = e->dense ? 0 : 2,
                                       .expert_bytes = 4096,
                                       .expert_bytes_per_token = 1024,
                                       .ctx = e->ctx,
@@ -142,6 +172,77 @@ void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size
 }
 
 void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes) { *out = e->stats; }
+
+static void fill_figures(struct sluice_stats *s)
+{
+    s->slots_bytes = s->slots_limit_bytes = 1024;
+    s->shrinks = 2;
+    s->shrunk_bytes = 1024;
+    s->grows = 1;
+    s->pinned = 5;
+    s->pinned_bytes = 1280;
+    s->kept_decode = 17;
+    s->prefetch[0].name = "lookahead";
+    s->prefetch[0].on = true;
+    s->prefetch[0].named = 1000;
+    s->prefetch[0].came_true = 750;
+    s->prefetch[0].chosen = 3000;
+    s->prefetch[0].reads = 400;
+    s->prefetch[0].useful = 300;
+    s->prefetch[0].late = 60;
+    s->prefetch[0].wasted = 40;
+    s->prefetch[0].useful_bytes = 3600000;
+    s->prefetch[0].wasted_bytes = 400000;
+    s->prefetch[1].name = "next"; /* without figures */
+    s->prefetch[2].name = "warm";
+    s->prefetch[2].reads = s->prefetch[2].useful = 7;
+    s->routes[0].name = "selected";
+    s->routes[0].steps = 3;
+    s->routes[0].tokens = 96;
+    s->routes[0].predicted_ns = 1500000000;
+    s->routes[0].ns = 1250000000;
+    s->routes[0].read_bytes = 2500000;
+    s->routes[1].name = "layers";
+    s->n_sizes = 4;
+    for (unsigned i = 0; i < 4; i++) { /* 512 MiB, 1 GiB (now), 1.5 GiB, 2 GiB */
+        s->sizes[i].memory_bytes = (uint64_t)(i + 1) << 29;
+        s->sizes[i].slots_bytes = 1024 * (i + 1);
+        s->sizes[i].hit_rate = 0.5 + 0.1 * i;
+        s->sizes[i].tokens_per_second = 300 * (i + 1);
+    }
+    s->useful_memory_bytes = (uint64_t)3 << 30;
+}
+
+bool sluice_idle(sluice_engine *e, uint32_t max_ms)
+{
+    struct timespec pause = {0, 5000000};
+    if (e->idle_left == 0) return false;
+    note("idle", max_ms);
+    if (!e->idled && e->options.log) e->options.log(e->options.user, SLUICE_LOG_NOTE, "a line while idle");
+    e->idled = true;
+    nanosleep(&pause, NULL);
+    e->stats.experts_resident++;
+    e->stats.read_bytes += 1000;
+    return --e->idle_left > 0;
+}
+
+static const struct sluice_heat heat[] = {{0, 1, 0.9}, {1, 2, 0.5}, {0, 3, 0.4}, {1, 0, 0.2}};
+
+size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out, size_t max)
+{
+    for (size_t i = 0; i < max && i < 4; i++) out[i] = heat[i];
+    return 4;
+}
+
+enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max, struct sluice_error *err)
+{
+    note("hotlist", max);
+    FILE *f = fopen(path, "w");
+    if (!f) return base_fail(err, SLUICE_ERR_IO, NULL, "%s: cannot create", path);
+    fputs("a hotlist\n", f);
+    fclose(f);
+    return SLUICE_OK;
+}
 
 enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
                                  const struct sluice_encode_options *o, int32_t *ids, size_t ids_max, size_t *n,
@@ -276,6 +377,7 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
     e->stats.misses += n;
     e->stats.read_bytes += 500 * n;
     e->stats.resident_peak_bytes = 1 << 20;
+    if (e->figures) fill_figures(&e->stats);
     return SLUICE_OK;
 }
 

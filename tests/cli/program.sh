@@ -378,6 +378,179 @@ printf 'on\000e\ntwo\n' | "$fake" chat -m model -q >out 2>err
 has err 'NUL byte'
 is out 'Hello, wörld! Stop here, 😀 please.\n'
 
+# --- what the cache is told: each option reaches the library
+opened() { # COMMAND...: runs it, keeps what the library was opened with in opened
+    rm -f opened
+    FAKE_OPTIONS=opened expect 0 "$fake" "$@" -q
+}
+same() { # VALUE...: all of them are in opened
+    for value; do grep -qF -- " $value " opened || sed 's/^/ /; s/$/ /' opened | grep -qF -- " $value " || fail "not opened with $value: $(cat opened)"; done
+}
+printf '1 2 3' >ids
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "a" }' >text
+untold='usage=- no_usage=0 hotlist=- cold=0 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- plan=0'
+unlearned='usage=- no_usage=1 hotlist=- cold=1 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- plan=0'
+all='--pin auto --prefetch lookahead,next --route layers --lock experts --lock-margin 1G --simulate-used-memory 2G'
+told='pin=auto prefetch=lookahead,next route=layers lock=experts margin=1G simulate=2G'
+opened run -m model -p x
+is opened "$untold\n"
+opened chat -m model
+is opened "$untold\n"
+for command in 'logits --tokens ids --out logits' 'perplexity -f text --ctx 16' 'bench -p 4 -n 1 -r 1'; do
+    opened $command -m model
+    is opened "$unlearned\n"
+    opened $command -m model --usage u --pin h
+    same usage=u no_usage=0 cold=0 pin=h
+    opened $command -m model --hotlist h --warm-experts 7
+    same usage=- no_usage=1 hotlist=h cold=0 warm=7
+    SLUICE_WARM_EXPERTS=7 opened $command -m model
+    is opened "$unlearned\n" # not told what to load: a variable for others says nothing here
+done
+for command in 'run -p x' chat 'logits --tokens ids --out logits' 'perplexity -f text --ctx 16' 'bench -p 4 -n 1 -r 1'; do
+    opened $command -m model $all --usage u --hotlist h --warm-experts 9
+    same usage=u no_usage=0 hotlist=h cold=0 warm=9 $told
+    opened $command -m model --no-usage --cold --prefetch off --route token --lock dense
+    same usage=- no_usage=1 hotlist=- cold=1 prefetch=off route=token lock=dense margin=-
+    SLUICE_USAGE=u SLUICE_HOTLIST=h SLUICE_PIN=p SLUICE_PREFETCH=next SLUICE_LOCK=all SLUICE_LOCK_MARGIN=3G \
+        SLUICE_SIMULATE_USED_MEMORY=4G SLUICE_ROUTE=selected SLUICE_WARM_EXPERTS=5 opened $command -m model
+    same usage=u no_usage=0 hotlist=h cold=0 warm=5 pin=p prefetch=next route=selected lock=all margin=3G simulate=4G
+done
+opened profile -m model -p x --prefetch off --route token --lock all --lock-margin 1G --simulate-used-memory 2G
+same usage=- no_usage=1 hotlist=- cold=1 prefetch=off route=token lock=all margin=1G simulate=2G
+opened plan -m model --simulate-used-memory 2G --prefetch off
+same simulate=2G prefetch=off plan=1
+SLUICE_LOCK_MARGIN=1G opened run -m model -p x # a margin of nothing
+same lock=- margin=-
+
+# --- what is loaded beforehand: before the first token where it was asked for, in chat while nothing is typed
+printf 'ctx=200 idle=4\nHello.' >warm
+rm -f log
+FAKE_LOG=log expect 0 "$fake" run -m warm -p hi --greedy --hotlist h
+has err 'loaded beforehand: 4 experts, 3.91 KiB in '
+is log 'idle 20\nidle 20\nidle 20\nidle 20\neval 3\neval 1\neval 1\neval 1\neval 1\neval 1\neval 1\n'
+for command in 'logits --tokens ids --out logits' 'perplexity -f text --ctx 16' 'bench -p 4 -n 1 -r 1'; do
+    rm -f log
+    FAKE_LOG=log expect 0 "$fake" $command -m warm --hotlist h
+    [ "$(grep -v rewind log | head -n 5 | tr '\n' ' ')" = 'idle 20 idle 20 idle 20 idle 20 eval 3 ' ] ||
+        [ "$(head -n 4 log | grep -c idle)" -eq 4 ] || fail "$command: loads first: $(cat log)"
+    rm -f log
+    FAKE_LOG=log expect 0 "$fake" $command -m warm -q
+    hasnt log idle
+done
+rm -f log
+printf 'one\ntwo\n' | FAKE_LOG=log "$fake" chat -m warm -q >out 2>err # there is something to read: nobody waits
+hasnt log idle
+is out 'Hello.\nHello.\n'
+rm -f log
+{ sleep 0.3; echo one; sleep 0.3; printf two; } | FAKE_LOG=log "$fake" chat -m warm -q >out 2>err
+[ "$(grep -c idle log)" -eq 4 ] && [ "$(head -n 1 log)" = 'idle 20' ] || fail "chat: idle before the first line: $(cat log)"
+is out 'Hello.\nHello.\n'
+printf 'ctx=200 idle=100000\nHello.' >warmer
+"$fake" run -m warmer -p hi --hotlist h >out 2>err &
+pid=$!
+sleep 0.3
+kill -INT $pid
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "interrupted while loading beforehand: exit code $code"
+is out ''
+
+# --- the figures of the cache: shown where there are some, and nowhere else
+printf 'ctx=200 figures\nHello.' >figures
+short='cache    shrunk 2 times, by 1.00 KiB: memory was short; grown again once; now 1.00 KiB of 2.00 KiB'
+sizes='sizes    with 2.00 GiB (now 1.00 GiB) decode would have been 1200.0 tokens/s (now 500.0); more than 3.00 GiB would not help'
+full() { # FILE: everything is there
+    has "$1" "$short"
+    has "$1" "$sizes"
+    has "$1" 'pins     5 experts, 1.25 KiB'
+    has "$1" 'kept     17 experts of decode'
+    has "$1" 'selected            3         0        96         1.50       1.25        2.5'
+    has "$1" 'lookahead   yes      1000    75.0 %   25.0 %      400      300     60      40        3.6        0.4'
+    has "$1" 'warm         no         0         -        -        7        7      0       0        0.0        0.0'
+    has "$1" '1.50 GiB        3.00 KiB    70.0 %        900.0'
+    hasnt "$1" '         next'
+    hasnt "$1" '         layers'
+}
+expect 0 "$fake" run -m figures -p hi --greedy -v
+full err
+expect 0 "$fake" bench -m figures -p 4 -n 2 -r 1
+full err
+printf 'hi\n' | "$fake" chat -m figures --greedy -v >out 2>err
+full err
+expect 0 "$fake" run -m figures -p hi --greedy
+has err "$short"
+has err "$sizes"
+for word in pins kept guesses prompts 'simulated' locked; do hasnt err "$word  "; done
+expect 0 "$fake" run -m model -p hi --greedy -v # a library without figures
+for word in cache sizes pins kept guesses prompts locked; do hasnt err "$word   "; done
+expect 0 "$fake" bench -m figures -p 4 -n 2 -r 1 -q
+is err 'sluice: warning: a warning of the library\n'
+for what in all dense; do
+    expect 0 "$fake" run -m model -p hi --greedy --lock $what
+    [ $what = all ] || has err 'locked   4.00 KiB of 4.00 KiB
+'
+    [ $what = dense ] || has err 'locked   1.00 KiB of 4.00 KiB; skipped 3.00 KiB, of which the system refused 1.50 KiB'
+done
+for command in 'perplexity -f text --ctx 16' 'bench -p 4 -n 2 -r 1' 'profile -p hello'; do
+    expect 0 "$fake" $command -m figures --json -q --lock all
+    for pair in '"shrinks": 2' '"slots_limit_bytes": 1024' '"pinned": 5' '"kept_decode": 17' '"lock_skipped_bytes": 3072' \
+        '"lock_failed_bytes": 1536' '"precision": 0.75' '"recall": 0.25' '"late": 60' '"wasted_bytes": 400000' \
+        '"predicted_ns": 1500000000' '"tokens_per_second": 1200.0' '"useful_memory_bytes": 3221225472'; do
+        has out "$pair"
+    done
+done
+expect 0 "$fake" bench -m model -p 4 -n 2 -r 1 --json -q
+has out '"useful_memory_bytes": null'
+
+# --- profile
+rm -f log ./*.sluice-hotlist
+FAKE_LOG=log expect 0 "$fake" profile -m model -p hello -f text -n 3
+is log 'rewind 0\neval 6\neval 1\neval 1\neval 1\nrewind 0\neval 41\neval 1\neval 1\neval 1\nhotlist 0\n'
+is out 'model.sluice-hotlist: 4 of 16 experts, chosen by 53 tokens\n  the first            take       of all choices\n  1                   256 B               45.0 %\n  2                   512 B               70.0 %\n  4                1.00 KiB              100.0 %\n'
+is model.sluice-hotlist 'a hotlist\n'
+has err 'prefill        47 tokens'
+expect 0 "$fake" profile -m model -f text --out list -q # again, and elsewhere
+is list 'a hotlist\n'
+echo old >list
+expect 0 "$fake" profile -m model -p x --out list -q
+is list 'a hotlist\n'
+rm -f log
+printf hello | FAKE_LOG=log "$fake" profile -m model -q >out 2>err
+is log 'rewind 0\neval 6\nhotlist 0\n'
+rm -f log
+FAKE_LOG=log expect 0 "$fake" profile -m model -p abc --chat -q
+is log 'rewind 0\neval 9\nhotlist 0\n' # BOS "u:abc\n" "a:"
+awk 'BEGIN { for (i = 0; i < 150; i++) printf "a" }' >longer
+rm -f log
+FAKE_LOG=log expect 0 "$fake" profile -m endless -f longer -q -n 100
+{ # longer than the context: in windows; then what fits of the model's own
+    printf 'rewind 0\neval 60\nrewind 0\neval 60\nrewind 0\neval 31\n'
+    awk 'BEGIN { for (i = 0; i < 29; i++) print "eval 1" }'
+    echo 'hotlist 0'
+} >want
+cmp -s want log || fail "profile: a text longer than the context: $(cat log)"
+printf 'dense\nx' >dense
+rm -f ./*.sluice-hotlist
+expect 2 "$fake" profile -m dense -p x -q
+has err 'no routed experts'
+expect 2 "$fake" profile -m missing -p '' -q
+has err 'the text is empty'
+expect 2 "$fake" profile -m missing -p x --out . -q
+expect 2 "$fake" profile -m model -p x --out model -q
+has err 'the model itself'
+expect 2 "$fake" profile -m model -f text --out text -q
+has err 'what is to be read'
+expect 5 "$fake" profile -m missing -f nowhere -q
+expect 5 "$fake" profile -m model -p x --out nowhere/list -q
+"$fake" profile -m slow -f longer -q >out 2>err &
+pid=$!
+sleep 0.3
+kill -INT $pid
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "profile interrupted: exit code $code"
+ls ./*.sluice-hotlist* 2>/dev/null && fail 'profile: a list in spite of all that'
+
 # --- completions: they parse, and bash's answers are right
 "$fake" help --completion bash >bash.sh
 "$fake" help --completion zsh >zsh.sh

@@ -27,6 +27,7 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
+ENV["SLUICE_NO_USAGE"] = "1"  # nothing is written beside the models of the repository
 
 
 def run(*words, code=0, text=None, env=None):

@@ -10,8 +10,12 @@ import xml.etree.ElementTree
 SLUICE, SOURCE = os.environ["SLUICE_BIN"], os.environ["SLUICE_SOURCE"]
 
 
+# Nothing is written beside the model of the repository.
+ENV = {**os.environ, "SLUICE_NO_USAGE": "1"}
+
+
 def sluice(*words):
-    return subprocess.run([SLUICE, *words], capture_output=True, text=True, check=False)
+    return subprocess.run([SLUICE, *words], capture_output=True, text=True, check=False, env=ENV)
 
 
 def check(condition, what):
@@ -42,6 +46,19 @@ def main():
         text = sluice("replay", csv, "--sizes", "2K")
         check("tokens/s" not in text.stdout and "--disk" in text.stderr, "no speed without --disk, and a word about it")
         check("selections a second" in sluice("replay", csv, "--sizes", "2K", "-v").stderr, "--verbose tells the speed")
+        # A file in place of a number: its disk is measured.
+        big = os.path.join(folder, "big")
+        with open(big, "wb") as out:
+            out.write(os.urandom(16 << 20))
+        run = sluice("replay", csv, "--json", "--sizes", "2K", "--policy", "lru", "--disk", big)
+        rows = json.loads(run.stdout)
+        check(rows[0]["tokens_per_second"] > 0 and f"the disk of {big} reads " in run.stderr, f"a measured disk: {run.stderr}")
+        for words, code in ((["--disk", csv], 2), (["--disk", os.path.join(folder, "none")], 5), (["--disk", "0"], 2), (["--disk", "2000000"], 2)):
+            check(sluice("replay", csv, *words).returncode == code, f"{words} is refused with {code}")
+        # Where the picture goes is known before the work begins: that the trace is missing comes second.
+        for words, say in ((["--plot", folder], "is a directory"), (["--plot", csv], "what is to be read")):
+            run = sluice("replay", csv, os.path.join(folder, "none"), *words)
+            check(run.returncode == 2 and say in run.stderr, f"{words}: {run.stderr}")
         for words in (["--sizes", "2X"], ["--policy", "fifo"], ["--sizes", "1"]):
             check(sluice("replay", csv, *words).returncode == 2, f"{words} is refused")
         check(sluice("replay", __file__).returncode == 3, "a file that is no trace is refused")

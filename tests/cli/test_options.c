@@ -57,6 +57,8 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
     }
     if (except == OPT_REPEAT_LAST) words[n++] = "--repeat-penalty=1.1";
     if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
+    if (except == OPT_LOCK_MARGIN) words[n++] = "--lock=all";
+    if (except == OPT_WARM_EXPERTS) words[n++] = "--hotlist=h";
     return n;
 }
 
@@ -282,12 +284,59 @@ static void wrong_use_is_explained(void **state)
         {{"quantize", "a", "b"}, "needs --type", ""},
         {{"quantize", "a", "b", "--type=Q9"}, "--type does not take 'Q9'", "Q4_K"},
         {{"help", "run", "--man"}, "cover all commands", ""},
+        {{"run", "-m", "x", "--usage=u", "--no-usage"}, "--no-usage and --usage", "leave one"},
+        {{"chat", "-m", "x", "--cold", "--hotlist=h"}, "--cold and --hotlist", "leave one"},
+        {{"run", "-m", "x", "--cold", "--warm-experts=3"}, "--cold and --warm-experts", "leave one"},
+        {{"bench", "-m", "x", "--warm-experts=3"}, "no effect in 'bench'", "add one"},
+        {{"run", "-m", "x", "--lock-margin=1G"}, "no effect without --lock", "--lock all"},
+        {{"run", "-m", "x", "--route=best"}, "--route does not take 'best'", "token|selected|layers"},
+        {{"run", "-m", "x", "--warm-experts=0"}, "--warm-experts", "from 1"},
+        {{"plan", "-m", "x", "--lock=all"}, "no effect in 'plan'", "run"},
+        {{"profile", "-m", "x", "--hotlist=h"}, "no effect in 'profile'", "run"},
+        {{"tokenize", "-m", "x", "-pa", "-pb"}, "given twice", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(parse_with(no_env, cases[i].words), SLUICE_ERR_USAGE);
         if (!strstr(error.message, cases[i].message) || !strstr(error.hint, cases[i].hint))
             fail_msg("case %zu: '%s' / '%s'", i, error.message, error.hint);
     }
+}
+
+static char *env_of_cache(const char *name)
+{
+    static char one[] = "1", file[] = "file";
+    if (strcmp(name, "SLUICE_NO_USAGE") == 0 || strcmp(name, "SLUICE_COLD") == 0) return one;
+    if (strcmp(name, "SLUICE_HOTLIST") == 0) return file;
+    return NULL;
+}
+
+/* Between an option and a variable that contradicts it, the option decides; between two variables nothing does. */
+static void contradictions_with_the_environment(void **state)
+{
+    assert_int_equal(parse_with(env_of_cache, (const char *const[]){"run", "-m", "x", "--cold", "--usage=u", NULL}),
+                     SLUICE_OK);
+    assert_false(cli_flag(&options, OPT_NO_USAGE));
+    assert_string_equal(cli_text(&options, OPT_USAGE), "u");
+    assert_true(cli_flag(&options, OPT_COLD));
+    assert_null(cli_text(&options, OPT_HOTLIST));
+    assert_int_equal(parse_with(env_of_cache, (const char *const[]){"run", "-m", "x", "--hotlist=h", NULL}), SLUICE_OK);
+    assert_false(cli_flag(&options, OPT_COLD));
+    assert_string_equal(cli_text(&options, OPT_HOTLIST), "h");
+    assert_int_equal(parse_with(env_of_cache, (const char *const[]){"run", "-m", "x", NULL}), SLUICE_ERR_USAGE);
+    assert_non_null(strstr(error.message, "SLUICE_COLD and SLUICE_HOTLIST"));
+}
+
+static void texts_of_profile_keep_their_order(void **state)
+{
+    assert_int_equal(PARSE("profile", "-m", "x", "-p", "a", "-f", "b", "--prompt=c", "-n5"), SLUICE_OK);
+    assert_int_equal(options.n_texts, 3);
+    assert_string_equal(options.texts[0], "a");
+    assert_string_equal(options.texts[1], "b");
+    assert_string_equal(options.texts[2], "c");
+    assert_false(options.text_is_file[0]);
+    assert_true(options.text_is_file[1]);
+    assert_false(options.text_is_file[2]);
+    assert_int_equal(cli_integer(&options, OPT_PROFILE_TOKENS), 5);
 }
 
 static void help_needs_nothing_else(void **state)
@@ -342,6 +391,8 @@ int main(void)
         cmocka_unit_test(lists_repeat_and_split),
         cmocka_unit_test(wrong_use_is_explained),
         cmocka_unit_test(errors_name_where_the_value_came_from),
+        cmocka_unit_test(contradictions_with_the_environment),
+        cmocka_unit_test(texts_of_profile_keep_their_order),
         cmocka_unit_test(help_needs_nothing_else),
         cmocka_unit_test(suggestions_are_close_or_none),
     };

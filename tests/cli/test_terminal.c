@@ -1,5 +1,5 @@
-/* sluice chat on a terminal: editing, Ctrl-C at the prompt and in an answer, Ctrl-D, history. Runs the program that
- * SLUICE_FAKE names (the one with the scripted library) on a pseudo-terminal. */
+/* sluice chat on a terminal: editing, Ctrl-C at the prompt and in an answer, Ctrl-D, history, idle work. Runs the
+ * program that SLUICE_FAKE names (the one with the scripted library) on a pseudo-terminal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -153,11 +153,30 @@ static void interrupt_stops_the_answer_only(void **state)
     clean(&t);
 }
 
+/* While nothing is typed other things are done; they may say a line, after which the prompt stands there again. */
+static void idle_work_leaves_the_line_alone(void **state)
+{
+    struct terminal t;
+    start(&t, "idle=1000000\nI am well.");
+    expect(&t, "> ");
+    expect(&t, "a line while idle\r\n");
+    expect(&t, "> ");
+    type(&t, "how are yuo\b\bou?\r");
+    expect(&t, "I am well.");
+    expect(&t, "> ");
+    type(&t, "half a line\003");
+    expect(&t, "> ");
+    type(&t, "\004");
+    assert_int_equal(finish(&t), 0);
+    clean(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(talks_edits_and_remembers),
         cmocka_unit_test(interrupt_stops_the_answer_only),
+        cmocka_unit_test(idle_work_leaves_the_line_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

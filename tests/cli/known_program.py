@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""The built program on real files: profile, hotlists, pins, the usage file, guesses, locks, routes, and the figures of them.
+
+SLUICE_BIN names the program, SLUICE_SOURCE the repository."""
+import json
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # the source folder stays as it is
+
+from real_program import ARCH, DEMO, Folder, run
+
+
+class Known(Folder):
+    """What is known beforehand: profile, hotlists, the usage file; and what the options of the cache leave as it is."""
+
+    def setUp(self):
+        super().setUp()
+        self.list = self.path("list")
+
+    def profile(self, *words, model=DEMO):
+        return json.loads(run("profile", "-m", model, "-p", "It was the best of times.", "--out", self.list, "--json", "-q", *words)[0])
+
+    def test_a_hotlist_is_made_and_taken(self):
+        text = self.path("text")
+        with open(text, "w", encoding="utf-8") as out:
+            out.write("Call me Ishmael. Some years ago, never mind how long precisely, " * 8)
+        seen = self.profile("-f", text, "-n", "4")
+        self.assertEqual((seen["hotlist"], seen["experts_all"], seen["stats"]["tokens_decode"]), (self.list, 256, 8))
+        self.assertLessEqual(seen["experts"], 256)
+        self.assertEqual(seen["coverage"][-1]["experts"], seen["experts"])
+        self.assertAlmostEqual(seen["coverage"][-1]["share"], 1, 4)
+        shares = [c["share"] for c in seen["coverage"]]
+        self.assertEqual(shares, sorted(shares))
+        self.assertGreater(shares[0], seen["coverage"][0]["experts"] / seen["experts"])  # the hottest are chosen more than others
+        with open(self.list, encoding="utf-8") as source:
+            lines = [line for line in source.read().splitlines() if line and not line.startswith("#")]
+        self.assertEqual(lines[0].split()[0], "sluice-hotlist")
+        self.assertEqual(len(lines) - 2, seen["experts"])
+        words = ["run", "-m", DEMO, "-p", "It was", "-n", "8", "--greedy"]
+        first = run(*words)[0]
+        out, err = run(*words, "--hotlist", self.list)
+        self.assertEqual(out, first)
+        self.assertRegex(err.decode(), r"loaded beforehand: [1-9]\d* experts")
+        self.assertRegex(run(*words, "--hotlist", self.list, "--warm-experts", "5")[1].decode(), r"loaded beforehand: 5 experts")
+        self.assertIn("room for", run(*words, "--pin", self.list, "--experts", "64", code=4)[1].decode())  # more than the cache holds
+        with open(self.list, "w", encoding="utf-8") as out:
+            out.write("\n".join(lines[:22]) + "\n")
+        out, err = run(*words, "--pin", self.list, "--experts", "64", "-v")
+        self.assertEqual(out, first)
+        self.assertRegex(err.decode(), r"pins     ([1-9]|1\d|20) experts")
+
+    def test_the_same_texts_give_the_same_list(self):
+        self.profile("-n", "6")
+        with open(self.list, "rb") as source:
+            first = source.read()
+        self.profile("-n", "6", "--threads", "1", "--experts", "64", "--prefetch", "off")
+        with open(self.list, "rb") as source:
+            self.assertEqual(source.read(), first)
+
+    def test_lists_of_others_are_refused(self):
+        run("pack", DEMO, self.path("other.gguf"), "-q")
+        self.profile(model=self.path("other.gguf"))
+        for words in (["--hotlist", self.list], ["--pin", self.list]):
+            self.assertIn("another model", run("run", "-m", DEMO, "-p", "x", *words, code=2)[1].decode())
+        self.assertIn("no-such", run("run", "-m", DEMO, "-p", "x", "--hotlist", self.path("no-such"), code=5)[1].decode())
+        self.assertIn("no routed experts", run("profile", "-m", os.path.join(ARCH, "llama-dense.gguf"), "-p", "x", code=2)[1].decode())
+
+    def test_the_usage_file(self):
+        usage = self.path("usage")
+        env = {"SLUICE_NO_USAGE": "0"}
+        for words in (["run", "-p", "It was", "-n", "4"], ["bench", "-p", "4", "-n", "2", "-r", "1"]):
+            run(*words, "-m", DEMO, "--usage", usage, env=env)
+            self.assertTrue(os.path.exists(usage))
+            os.remove(usage)
+        copy = self.path("demo.gguf")
+        with open(DEMO, "rb") as source, open(copy, "wb") as out:
+            out.write(source.read())
+        before = os.listdir(self.folder.name)
+        run("bench", "-m", copy, "-p", "4", "-n", "2", "-r", "1", env=env)
+        run("profile", "-m", copy, "-p", "x", "--out", self.list, env=env)
+        run("run", "-m", copy, "-p", "It was", "-n", "2", "--no-usage", env=env)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), sorted(before + ["list"]))
+        run("run", "-m", copy, "-p", "It was", "-n", "2", env=env)
+        self.assertIn("demo.gguf.sluice-usage", os.listdir(self.folder.name))
+        with open(usage, "wb") as out:
+            out.write(b"nonsense")
+        self.assertIn(usage, run("run", "-m", DEMO, "-p", "x", "--usage", usage, code=2, env=env)[1].decode())
+
+    def test_options_change_no_text(self):
+        words = ["run", "-m", DEMO, "-p", "It is a truth universally acknowledged, that", "-n", "16", "--greedy", "--experts", "64"]
+        first = run(*words)[0]
+        for more in (["--prefetch", "off"], ["--prefetch", "lookahead,transitions,next"], ["--route", "token"], ["--route", "selected"],
+                     ["--route", "layers"], ["--lock", "all"], ["--lock", "dense", "--lock-margin", "100M"], ["--pin", "auto"], ["--cold"]):
+            self.assertEqual(run(*words, *more)[0], first, more)
+        for more, say in ([["--prefetch", "sometimes"], "sometimes"], [["--lock", "all", "--lock-margin", "much"], "--lock-margin"],
+                          [["--simulate-used-memory", "lots"], "--simulate-used-memory"]):
+            self.assertIn(say, run(*words, *more, code=2)[1].decode())
+
+    def test_simulated_use_of_memory(self):
+        full = json.loads(run("plan", "-m", DEMO, "--json")[0])
+        less = json.loads(run("plan", "-m", DEMO, "--simulate-used-memory", "1G", "--json")[0])
+        self.assertLess(less["machine_limit_bytes"] + (900 << 20), full["machine_limit_bytes"])
+
+    def test_figures(self):
+        out, err = run("run", "-m", DEMO, "-p", "It was the best of times, it was the worst", "-n", "40", "--greedy", "--experts", "64", "-v", "--lock", "dense")
+        for line in ["prompts  route", "guesses  source", "locked   "]:
+            self.assertIn(line, err.decode())
+        seen = json.loads(run("bench", "-m", DEMO, "-p", "32", "-n", "40", "-r", "1", "--experts", "64", "--json", "-q")[0])["stats"]
+        self.assertEqual(sum(r["tokens"] for r in seen["routes"]), 32)
+        self.assertIn("lookahead", [p["name"] for p in seen["prefetch"]])
+        self.assertGreater(len(seen["sizes"]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
