@@ -3,7 +3,7 @@
 
     mix.py IN.gguf OUT.gguf
 
-Tensors whose format Sluice computes with are kept as they are; the others are written in the formats of the table below.
+Tensors in one of the formats of KEPT stay as they are; the others are written in the formats of the table below.
 Needs numpy and the `gguf` Python package (llama.cpp's gguf-py), whose encoders know only some of the formats."""
 import sys
 
