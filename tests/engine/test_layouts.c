@@ -159,9 +159,48 @@ static void nan_weights(void **state)
     free(ids);
 }
 
+/* The type of a tensor in the file's directory: it stands behind the name, the number of dimensions and the dimensions.
+ */
+static void change_type(const char *from, const char *to, const char *name, uint32_t type)
+{
+    FILE *f = fopen(from, "rb");
+    assert_non_null(f);
+    static uint8_t bytes[1 << 20];
+    size_t n = fread(bytes, 1, sizeof bytes, f), length = strlen(name);
+    assert_true(n < sizeof bytes && fclose(f) == 0);
+    uint8_t *at = memmem(bytes, n, name, length);
+    assert_non_null(at);
+    uint32_t dims;
+    memcpy(&dims, at + length, sizeof dims);
+    memcpy(at + length + 4 + 8 * dims, &type, sizeof type);
+    f = fopen(to, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Types that no product exists for are refused by name, as dense weights and as experts. */
+static void unknown_types(void **state)
+{
+    (void)state;
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/qwen3moe-moe.gguf", from));
+    static const char *const names[] = {"blk.0.attn_q.weight", "blk.1.ffn_down_exps.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        file_in_folder("type.gguf", to);
+        change_type(from, to, names[i], 25); /* as large as F16, so nothing else is wrong with the file */
+        struct sluice_options o = support_options(to);
+        sluice_engine *e;
+        assert_int_equal(sluice_engine_open(&o, &e, &err), SLUICE_ERR_MODEL);
+        assert_non_null(strstr(err.message, names[i]));
+        assert_non_null(strstr(err.message, "type I16 (25), which Sluice cannot compute with"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_tensor_an_expert), cmocka_unit_test(split_file),
-                                       cmocka_unit_test(missing_and_misshapen), cmocka_unit_test(nan_weights)};
+                                       cmocka_unit_test(missing_and_misshapen), cmocka_unit_test(nan_weights),
+                                       cmocka_unit_test(unknown_types)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
