@@ -222,32 +222,6 @@ static void nothing_is_learned_at_first(void **state)
     assert_true(expert_usage_memory_bytes(catalog) >= IMAGE_BYTES + N_KEYS * 8);
 }
 
-/* Against a model that multiplies everything at each step. */
-static void heat_decays_as_it_should(void **state)
-{
-    (void)state;
-    struct shape_random r = {7};
-    struct expert_usage *u = make();
-    double want[N_KEYS] = {0}, tokens = 0;
-    for (uint32_t step = 0; step < 20000; step++) {
-        uint32_t n = step % 997 == 0 ? 3000000 : 1 + shape_below(&r, step % 5 == 0 ? 2048 : 3);
-        for (uint32_t i = shape_below(&r, 4); i > 0; i--) {
-            uint32_t key = shape_below(&r, N_KEYS);
-            select_key(u, key);
-            want[key] += 1;
-        }
-        expert_usage_tick(u, n);
-        const double d = decay(n);
-        tokens = (tokens + n) * d;
-        for (uint32_t key = 0; key < N_KEYS; key++) want[key] *= d;
-        if (step % 100 != 99) continue;
-        assert_near(expert_usage_tokens(u), tokens, 1e-10);
-        for (uint32_t key = 0; key < N_KEYS; key++)
-            assert_near(expert_usage_probability(u, key), want[key] < tokens ? want[key] / tokens : 1, 1e-10);
-    }
-    expert_usage_free(u);
-}
-
 /* 10^9 tokens: the sum of the series, not a bit less or more than rounding explains; then nothing is left. */
 static void heat_does_not_drift(void **state)
 {
@@ -271,43 +245,6 @@ static void heat_does_not_drift(void **state)
     saved(u);
     assert_int_equal(load(u), SLUICE_OK);
     expert_usage_free(u);
-}
-
-static void probability_is_at_most_one(void **state)
-{
-    (void)state;
-    struct expert_usage *u = make();
-    expert_usage_tick(u, 1);
-    for (unsigned i = 0; i < 5; i++) select_key(u, 4); /* steps that were given up */
-    assert_true(expert_usage_probability(u, 4) == 1.0);
-    expert_usage_free(u);
-}
-
-/* The order of a plain search, for every bound and length. */
-static void the_hottest_come_first(void **state)
-{
-    (void)state;
-    struct shape_random r = {3};
-    for (unsigned round = 0; round < 200; round++) {
-        struct expert_usage *u = make();
-        for (unsigned i = shape_below(&r, 60); i > 0; i--) select_key(u, shape_below(&r, N_KEYS)); /* many ties */
-        expert_usage_tick(u, 1 + shape_below(&r, 20));
-        const double least = (1 + shape_below(&r, 40)) / 100.0;
-        const uint32_t max = shape_below(&r, N_KEYS + 3);
-        uint32_t keys[N_KEYS + 3], n = expert_usage_hottest(u, least, keys, max);
-        bool taken[N_KEYS] = {false};
-        for (uint32_t i = 0; i <= n; i++) {
-            uint32_t best = UINT32_MAX;
-            for (uint32_t key = 0; key < N_KEYS; key++)
-                if (!taken[key] && expert_usage_probability(u, key) >= least &&
-                    (best == UINT32_MAX || expert_usage_probability(u, key) > expert_usage_probability(u, best)))
-                    best = key;
-            if (i < n) assert_int_equal(keys[i], best);
-            if (i == n) assert_true(n == max || best == UINT32_MAX);
-            if (i < n) taken[best] = true;
-        }
-        expert_usage_free(u);
-    }
 }
 
 static void nothing_is_allocated(void **state)
@@ -790,10 +727,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_learned_at_first),
-        TEST(heat_decays_as_it_should),
         TEST(heat_does_not_drift),
-        TEST(probability_is_at_most_one),
-        TEST(the_hottest_come_first),
         TEST(nothing_is_allocated),
         TEST(comes_back),
         TEST(what_is_written_can_be_read),
