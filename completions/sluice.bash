@@ -182,7 +182,7 @@ _sluice()
     quantize)
         case "$prev" in
             --type)
-                COMPREPLY=($(compgen -W "Q8_0 Q4_0 Q4_K Q6_K F16" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "Q8_0 Q4_0 Q4_K Q6_K TQ1_0 TQ2_0 F16" -- "$cur")); return ;;
             --threads|-t|--tensor-type)
                 return ;;
         esac

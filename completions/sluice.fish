@@ -73,7 +73,7 @@ complete -c sluice -n '__fish_seen_subcommand_from bench' -s p -l prefill -x -d 
 complete -c sluice -n '__fish_seen_subcommand_from bench' -s n -l decode -x -d 'tokens to decode after each prompt'
 complete -c sluice -n '__fish_seen_subcommand_from bench' -s r -l repetitions -x -d 'how often each length is measured'
 complete -c sluice -n '__fish_seen_subcommand_from doctor' -l full -d 'measure the disk for longer: up to 1 GiB for each figure, instead of 64 MiB for all'
-complete -c sluice -n '__fish_seen_subcommand_from quantize' -l type -x -a 'Q8_0 Q4_0 Q4_K Q6_K F16' -d 'format of the large tensors'
+complete -c sluice -n '__fish_seen_subcommand_from quantize' -l type -x -a 'Q8_0 Q4_0 Q4_K Q6_K TQ1_0 TQ2_0 F16' -d 'format of the large tensors'
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l tensor-type -x -d 'another format for the tensors whose name matches (POSIX extended); the first that matches counts'
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l requantize -d 'also convert tensors that are quantised already, which loses quality twice'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l policy -x -d 'policies to compare, with commas between them, or all'

@@ -231,7 +231,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "how often each length is measured"},
     {OPT_FULL, TASK, "full", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_DOCTOR),
      "measure the disk for longer: up to 1 GiB for each figure, instead of 64 MiB for all"},
-    {OPT_TYPE, TASK, "type", 0, CLI_CHOICE, false, false, "TYPE", "Q8_0|Q4_0|Q4_K|Q6_K|F16", 0, 0, NULL,
+    {OPT_TYPE, TASK, "type", 0, CLI_CHOICE, false, false, "TYPE", "Q8_0|Q4_0|Q4_K|Q6_K|TQ1_0|TQ2_0|F16", 0, 0, NULL,
      CLI_BIT(CLI_QUANTIZE), "format of the large tensors"},
     {OPT_TENSOR_TYPE, TASK, "tensor-type", 0, CLI_TEXT, false, true, "REGEX=TYPE", NULL, 0, 0, NULL,
      CLI_BIT(CLI_QUANTIZE),

@@ -239,6 +239,8 @@ class Quantize(Folder):
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "attn"], "REGEX=TYPE"),
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "(=F16"], "--tensor-type"),
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "a=Q9"], "Q9"),
+            (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "a=IQ2_XXS"], "importance matrix"),
+            (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "a=NVFP4"], "a factor for each tensor"),
             (2, [self.model, self.path("x"), "--type", "Q8_0", "--tensor-type", "attn_q=F16", "--tensor-type", "nonesuch=F16"], "nonesuch=F16"),
             (2, [self.model, "/dev/null", "--type", "Q8_0"], "not a regular file"),
             (2, [self.model, "", "--type", "Q8_0"], "empty"),
