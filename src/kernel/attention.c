@@ -28,7 +28,8 @@ struct attention_job {
 struct query {
     const float *q;
     float *out;
-    size_t n_positions; /* it sees positions 0 .. n_positions - 1 */
+    size_t begin, n_positions; /* it sees positions begin .. n_positions - 1 */
+    float sink;                /* of its head */
     float max, sum;
     struct quant_x x;
     _Alignas(32) float acc[KERNEL_HEAD_MAX];
@@ -37,6 +38,14 @@ struct query {
     int16_t xsums[KERNEL_HEAD_MAX / 16];
 };
 
+/* The first position that a query at `pos` sees. */
+static size_t first_seen(const struct kernel_attention *a, size_t pos)
+{
+    if (!a->window) return 0;
+    if (a->window_chunks) return pos / a->window * a->window;
+    return pos + 1 > a->window ? pos + 1 - a->window : 0;
+}
+
 static void query_begin(const struct attention_job *j, struct query *y, size_t head_kv, size_t index)
 {
     const struct kernel_attention *a = j->a;
@@ -44,6 +53,8 @@ static void query_begin(const struct attention_job *j, struct query *y, size_t h
     y->q = a->q + (token * a->n_head + head) * a->d_head;
     y->out = a->out + (token * a->n_head + head) * a->d_head_v;
     y->n_positions = a->pos0 + token + 1;
+    y->begin = first_seen(a, a->pos0 + token);
+    if (a->sinks) y->sink = a->sinks[head];
     y->x = (struct quant_x){.x = y->q};
     if (a->k_type == QUANT_Q8_0) {
         j->table->quantize(QUANT_FORM_32, y->q, a->d_head, y->xq, y->xd, y->xsums);
@@ -53,22 +64,32 @@ static void query_begin(const struct attention_job *j, struct query *y, size_t h
     }
 }
 
-/* The query's share of the block that starts at position `first`, which it sees. */
+/* scores = cap * tanh(scores / cap) */
+static void soft_cap(float *scores, size_t n, float cap)
+{
+    for (size_t i = 0; i < n; i++) scores[i] = cap * math_tanh(scores[i] / cap);
+}
+
+/* The query's share of the block that starts at position `first`, of which it sees some. */
 static void query_block(const struct attention_job *j, struct query *y, size_t head_kv, size_t first)
 {
     const struct kernel_attention *a = j->a;
     _Alignas(32) float p[BLOCK], block[KERNEL_HEAD_MAX];
-    size_t n = y->n_positions - first < BLOCK ? y->n_positions - first : BLOCK;
+    const size_t end = y->n_positions - first < BLOCK ? y->n_positions : first + BLOCK;
+    const bool is_first = first <= y->begin;
+    if (is_first) first = y->begin;
+    const size_t n = end - first;
     size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
     const char *k = (const char *)a->k + first * k_stride + head_kv * j->k_row_bytes;
     const char *v = (const char *)a->v + first * v_stride + head_kv * j->v_row_bytes;
 
     j->table->attn_scores(a->k_type, y->q, &y->x, k, k_stride, a->d_head, n, a->scale, p);
+    if (a->softcap != 0) soft_cap(p, n, a->softcap);
     float max, sum = j->table->exp_sum(p, n, &max);
-    float *values = first == 0 ? y->acc : block;
+    float *values = is_first ? y->acc : block;
     memset(values, 0, a->d_head_v * sizeof *values);
     j->table->attn_values(a->v_type, p, v, v_stride, a->d_head_v, n, values);
-    if (first == 0) {
+    if (is_first) {
         y->max = max;
         y->sum = sum;
         return;
@@ -80,6 +101,19 @@ static void query_block(const struct attention_job *j, struct query *y, size_t h
     y->max = both;
 }
 
+/* out = acc / sum; a sink is one more score in the sum, with no value. */
+static void query_end(const struct attention_job *j, struct query *y)
+{
+    const struct kernel_attention *a = j->a;
+    if (a->sinks) {
+        float both = y->sink > y->max ? y->sink : y->max;
+        float part = math_exp(y->max - both);
+        y->sum = fmaf(y->sum, part, math_exp(y->sink - both));
+        j->table->scale(y->acc, part, a->d_head_v);
+    }
+    for (size_t e = 0; e < a->d_head_v; e++) y->out[e] = y->acc[e] / y->sum;
+}
+
 static void attention_item(const struct attention_job *j, size_t item)
 {
     struct query queries[QUERIES_MAX];
@@ -88,12 +122,12 @@ static void attention_item(const struct attention_job *j, size_t item)
     if (n > j->queries_an_item) n = j->queries_an_item;
 
     for (size_t i = 0; i < n; i++) query_begin(j, &queries[i], head_kv, begin + i);
-    size_t n_positions = queries[n - 1].n_positions; /* later queries see at least as much */
-    for (size_t first = 0; first < n_positions; first += BLOCK)
+    size_t n_positions = queries[n - 1].n_positions; /* later queries begin and end no earlier */
+    for (size_t first = queries[0].begin / BLOCK * BLOCK; first < n_positions; first += BLOCK)
         for (size_t i = 0; i < n; i++)
-            if (first < queries[i].n_positions) query_block(j, &queries[i], head_kv, first);
-    for (size_t i = 0; i < n; i++)
-        for (size_t e = 0; e < j->a->d_head_v; e++) queries[i].out[e] = queries[i].acc[e] / queries[i].sum;
+            if (first < queries[i].n_positions && first + BLOCK > queries[i].begin)
+                query_block(j, &queries[i], head_kv, first);
+    for (size_t i = 0; i < n; i++) query_end(j, &queries[i]);
 }
 
 /* From the last item to the first: late tokens see the most positions, and long work is best begun early. */

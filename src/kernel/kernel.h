@@ -10,6 +10,14 @@
 #include "os/os.h"
 #include "quant/quant.h"
 
+/* What joins a feed-forward's gate and up (g and u, with biases and factors already in them). */
+enum kernel_act {
+    KERNEL_SILU,       /* silu(g) * u, silu(g) = g / (1 + exp(-g)) */
+    KERNEL_SILU_LIMIT, /* silu(min(g, limit)) * clamp(u, -limit, limit) */
+    KERNEL_SILU_OAI,   /* g' = min(g, limit): g' / (1 + exp(-1.702 g')) * (clamp(u, -limit, limit) + 1) */
+    KERNEL_GELU        /* g / (1 + exp(-2 c (g + 0.044715 g^3))) * u, c = sqrt(2 / pi): GELU in its tanh form */
+};
+
 enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_LEVELS };
 
 /* Activations of n_tokens rows, with the quantised forms that products ask for. Buffers belong to the caller. */
@@ -35,9 +43,10 @@ struct kernel_table {
     /* x * (1 / sqrt(dot(x, x) / n + eps)) * w; w NULL: no weights. In place allowed. */
     void (*rms_norm)(const float *x, const float *w, size_t n, float eps, float *out);
     void (*silu_mul)(const float *gate, const float *up, size_t n, float *out); /* gate / (1 + exp(-gate)) * up */
-    void (*add)(float *acc, const float *x, size_t n);                          /* acc += x */
-    void (*add_scaled)(float *acc, const float *x, float s, size_t n);          /* acc = fma(x, s, acc) */
-    void (*scale)(float *x, float s, size_t n);                                 /* x *= s */
+    void (*act_mul)(enum kernel_act act, float limit, const float *gate, const float *up, size_t n, float *out);
+    void (*add)(float *acc, const float *x, size_t n);                 /* acc += x */
+    void (*add_scaled)(float *acc, const float *x, float s, size_t n); /* acc = fma(x, s, acc) */
+    void (*scale)(float *x, float s, size_t n);                        /* x *= s */
     float (*exp_sum)(float *x, size_t n, float *max); /* x = exp(x - *max); the sum, in 16 lanes like dot */
     void (*softmax)(float *x, size_t n);              /* exp_sum, then each divided by the sum */
     /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
@@ -92,6 +101,17 @@ void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *
 void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
                            float gate_scale, float up_scale, const struct kernel_acts *acts, const uint32_t *tokens,
                            size_t n, float *hidden, float *scratch_up);
+/* The same with everything that a gated expert may have. */
+struct kernel_glu {
+    enum kernel_act act;
+    float limit;                      /* of the clamped ones */
+    float gate_scale, up_scale;       /* 1: none */
+    const float *gate_bias, *up_bias; /* [n_ff], added after the factors; NULL: none */
+    const float *row_weights;         /* [n]: gate and up of row j are multiplied with it first; NULL: none */
+};
+void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
+                       const struct kernel_glu *glu, const struct kernel_acts *acts, const uint32_t *tokens, size_t n,
+                       float *hidden, float *scratch_up);
 void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
                         float *out, const uint32_t *out_rows);
 
@@ -108,7 +128,11 @@ struct kernel_attention {
     uint32_t k_type, v_type;
     size_t n_head, n_head_kv, d_head, d_head_v, n_tokens, pos0;
     float scale;
-    float *out; /* [n_tokens][n_head][d_head_v] */
+    float softcap;      /* scores become softcap * tanh(score / softcap); 0: they stay */
+    const float *sinks; /* [n_head] a score without a value that joins the softmax; NULL: none */
+    size_t window;      /* a query sees the last `window` positions, its own included; 0: all */
+    bool window_chunks; /* it sees those of its own chunk of `window` positions instead */
+    float *out;         /* [n_tokens][n_head][d_head_v] */
 };
 void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a);
 

@@ -105,8 +105,8 @@ struct matmul_job {
     size_t n_targets;
     size_t cost; /* bytes of all weights */
     /* experts only */
-    float gate_scale, up_scale;
-    struct kernel_acts *hidden; /* to be quantised first */
+    const struct kernel_glu *glu; /* how gate and up are joined */
+    struct kernel_acts *hidden;   /* to be quantised first */
 
     atomic_size_t next;
     size_t n_chunks;
@@ -171,6 +171,21 @@ static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
         }
 }
 
+/* Rows [begin, begin + n) of one token's gate and up. */
+static void join(const struct kernel_table *t, const struct kernel_glu *glu, size_t token, size_t begin, size_t n,
+                 float *gate, float *up)
+{
+    if (glu->row_weights) {
+        t->scale(gate, glu->row_weights[token], n);
+        t->scale(up, glu->row_weights[token], n);
+    }
+    if (glu->gate_scale != 1.0f) t->scale(gate, glu->gate_scale, n);
+    if (glu->up_scale != 1.0f) t->scale(up, glu->up_scale, n);
+    if (glu->gate_bias) t->add(gate, glu->gate_bias + begin, n);
+    if (glu->up_bias) t->add(up, glu->up_bias + begin, n);
+    t->act_mul(glu->act, glu->limit, gate, up, n, gate);
+}
+
 /* Gate and up of the same rows by the same worker, which then joins them. */
 static void gate_up_run(void *arg, unsigned worker, unsigned n_workers)
 {
@@ -184,9 +199,7 @@ static void gate_up_run(void *arg, unsigned worker, unsigned n_workers)
         product_rows(j, &j->targets[1], begin, end);
         for (size_t i = 0; i < j->n_tokens; i++) {
             float *gate = j->targets[0].out + i * n_ff + begin, *up = j->targets[1].out + i * n_ff + begin;
-            if (j->gate_scale != 1.0f) j->table->scale(gate, j->gate_scale, end - begin);
-            if (j->up_scale != 1.0f) j->table->scale(up, j->up_scale, end - begin);
-            j->table->silu_mul(gate, up, end - begin, gate);
+            join(j->table, j->glu, i, begin, end - begin, gate, up);
         }
     }
 }
@@ -244,9 +257,16 @@ void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weigh
                            float gate_scale, float up_scale, const struct kernel_acts *acts, const uint32_t *tokens,
                            size_t n, float *hidden, float *scratch_up)
 {
+    const struct kernel_glu glu = {.act = KERNEL_SILU, .gate_scale = gate_scale, .up_scale = up_scale};
+    kernel_expert_glu(k, gate, up, &glu, acts, tokens, n, hidden, scratch_up);
+}
+
+void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
+                       const struct kernel_glu *glu, const struct kernel_acts *acts, const uint32_t *tokens, size_t n,
+                       float *hidden, float *scratch_up)
+{
     BASE_ASSERT(gate->n_out == up->n_out, "K2 gate and up have the same shape");
-    struct matmul_job j = {
-        .acts = acts, .tokens = tokens, .n_tokens = n, .gate_scale = gate_scale, .up_scale = up_scale};
+    struct matmul_job j = {.acts = acts, .tokens = tokens, .n_tokens = n, .glu = glu};
     add_target(&j, gate, NULL, hidden);
     add_target(&j, up, NULL, scratch_up);
     run(k, &j, gate_up_run);

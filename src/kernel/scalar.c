@@ -106,6 +106,7 @@ const struct kernel_table kernel_table_scalar = {
     .dot_f32 = kernel_dot_f32_scalar,
     .rms_norm = kernel_rms_norm_scalar,
     .silu_mul = kernel_silu_mul_scalar,
+    .act_mul = kernel_act_mul_scalar,
     .add = kernel_add_scalar,
     .add_scaled = kernel_add_scaled_scalar,
     .scale = kernel_scale_scalar,

@@ -10,17 +10,19 @@ extern const struct kernel_table kernel_table_scalar;
 extern const struct kernel_table *const kernel_native_tables[];
 
 /* The functions of generic/elementwise.c, which is compiled once a level. */
-#define KERNEL_DECLARE_ELEMENTWISE(level)                                                             \
-    float kernel_dot_f32_##level(const float *a, const float *b, size_t n);                           \
-    void kernel_rms_norm_##level(const float *x, const float *w, size_t n, float eps, float *out);    \
-    void kernel_silu_mul_##level(const float *gate, const float *up, size_t n, float *out);           \
-    void kernel_add_##level(float *acc, const float *x, size_t n);                                    \
-    void kernel_add_scaled_##level(float *acc, const float *x, float s, size_t n);                    \
-    void kernel_scale_##level(float *x, float s, size_t n);                                           \
-    float kernel_exp_sum_##level(float *x, size_t n, float *max);                                     \
-    void kernel_softmax_##level(float *x, size_t n);                                                  \
-    void kernel_rope_##level(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, \
-                             const float *sin, int neox);                                             \
+#define KERNEL_DECLARE_ELEMENTWISE(level)                                                                       \
+    float kernel_dot_f32_##level(const float *a, const float *b, size_t n);                                     \
+    void kernel_rms_norm_##level(const float *x, const float *w, size_t n, float eps, float *out);              \
+    void kernel_silu_mul_##level(const float *gate, const float *up, size_t n, float *out);                     \
+    void kernel_act_mul_##level(enum kernel_act act, float limit, const float *gate, const float *up, size_t n, \
+                                float *out);                                                                    \
+    void kernel_add_##level(float *acc, const float *x, size_t n);                                              \
+    void kernel_add_scaled_##level(float *acc, const float *x, float s, size_t n);                              \
+    void kernel_scale_##level(float *x, float s, size_t n);                                                     \
+    float kernel_exp_sum_##level(float *x, size_t n, float *max);                                               \
+    void kernel_softmax_##level(float *x, size_t n);                                                            \
+    void kernel_rope_##level(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos,           \
+                             const float *sin, int neox);                                                       \
     void kernel_attn_merge_##level(float *acc, const float *block, float a, float b, size_t n)
 
 KERNEL_DECLARE_ELEMENTWISE(scalar);

@@ -76,6 +76,38 @@ void NAME(kernel_silu_mul)(const float *gate, const float *up, size_t n, float *
     for (size_t i = 0; i < n; i++) out[i] = gate[i] / (1.0f + exp_lane(-gate[i])) * up[i];
 }
 
+static inline float clamp_lane(float x, float limit)
+{
+    x = x > limit ? limit : x;
+    return x < -limit ? -limit : x;
+}
+
+void NAME(kernel_act_mul)(enum kernel_act act, float limit, const float *gate, const float *up, size_t n, float *out)
+{
+    switch (act) {
+    case KERNEL_SILU: NAME(kernel_silu_mul)(gate, up, n, out); return;
+    case KERNEL_SILU_LIMIT:
+        for (size_t i = 0; i < n; i++) {
+            float g = gate[i] > limit ? limit : gate[i];
+            out[i] = g / (1.0f + exp_lane(-g)) * clamp_lane(up[i], limit);
+        }
+        return;
+    case KERNEL_SILU_OAI:
+        for (size_t i = 0; i < n; i++) {
+            float g = gate[i] > limit ? limit : gate[i];
+            out[i] = g / (1.0f + exp_lane(-1.702f * g)) * (clamp_lane(up[i], limit) + 1.0f);
+        }
+        return;
+    case KERNEL_GELU:
+        for (size_t i = 0; i < n; i++) {
+            float g = gate[i];
+            float inner = g * fmaf(0.044715f * g, g, 1.0f);
+            out[i] = g / (1.0f + exp_lane(-1.5957691216f * inner)) * up[i]; /* 2 sqrt(2 / pi) */
+        }
+        return;
+    }
+}
+
 void NAME(kernel_add)(float *acc, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) acc[i] += x[i];

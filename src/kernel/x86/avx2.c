@@ -24,6 +24,7 @@ static const struct kernel_table table = {
     .dot_f32 = kernel_dot_f32_avx2,
     .rms_norm = kernel_rms_norm_avx2,
     .silu_mul = kernel_silu_mul_avx2,
+    .act_mul = kernel_act_mul_avx2,
     .add = kernel_add_avx2,
     .add_scaled = kernel_add_scaled_avx2,
     .scale = kernel_scale_avx2,
