@@ -186,8 +186,14 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
 static bool chat_idle(void *user, bool *said)
 {
     struct chat *c = user;
+    struct sluice_stats before, after;
+    sluice_stats(c->model.engine, &before);
     c->report.progress_shown = c->terminal;
     bool more = sluice_idle(c->model.engine, OPEN_IDLE_MS);
+    sluice_stats(c->model.engine, &after);
+    /* What is loaded beforehand was not read for a token: the report's bytes a token leave it out. */
+    c->at_begin.read_bytes += after.read_bytes - before.read_bytes;
+    c->at_begin.disk_busy_ns += after.disk_busy_ns - before.disk_busy_ns;
     *said = c->terminal && !c->report.progress_shown;
     c->report.progress_shown = false;
     return more;

@@ -26,6 +26,7 @@ static const struct {
     {"sluice plan -m model.gguf --memory 8G", "how would 8 GiB be used?"},
     {"sluice run -m model.gguf --memory 8G -p \"Call me Ishmael.\"", "continue a text"},
     {"sluice chat -m model.gguf", "talk"},
+    {"sluice profile -m model.gguf -f my-text.txt", "which experts does my text use?"},
     {"sluice doctor /path/to/models", "is the disk fast enough?"},
 };
 
@@ -214,7 +215,9 @@ void help_man(FILE *out)
     fputs(".SH SIZES\nG means GiB and GB means 10^9 bytes, likewise K and M; decimals are allowed.\nA percentage of "
           "\\fB\\-\\-memory\\fR is of what the machine or its cgroup allows, one of \\fB\\-\\-experts\\fR is of the "
           "bytes "
-          "of all experts; a bare number for \\fB\\-\\-experts\\fR is a number of experts.\n.SH EXIT STATUS\n",
+          "of all experts; a bare number for \\fB\\-\\-experts\\fR is a number of experts, and a percentage of "
+          "\\fB\\-\\-lock\\-margin\\fR or \\fB\\-\\-simulate\\-used\\-memory\\fR is of the machine's memory.\n.SH EXIT "
+          "STATUS\n",
           out);
     for (size_t i = 0; i < sizeof exit_codes / sizeof exit_codes[0]; i++) {
         fprintf(out, ".TP\n\\fB%s\\fR\n", exit_codes[i].code);
@@ -231,7 +234,12 @@ void help_man(FILE *out)
     }
     fputs(".TP\n\\fBXDG_STATE_HOME\\fR\nwhere the chat history is kept (default: \\fI~/.local/state\\fR)\n.SH "
           "FILES\n.TP\n"
-          "\\fI~/.local/state/sluice/history\\fR\nlines typed in \\fBsluice chat\\fR on a terminal.\n.SH EXAMPLES\n",
+          "\\fI~/.local/state/sluice/history\\fR\nlines typed in \\fBsluice chat\\fR on a terminal.\n.TP\n"
+          "\\fIMODEL.sluice\\-usage\\fR\nwhich experts were used, over runs (\\fB\\-\\-usage\\fR).\n.TP\n"
+          "\\fIMODEL.sluice\\-hotlist\\fR\nexperts to load first, a text (\\fBsluice profile\\fR, "
+          "\\fB\\-\\-hotlist\\fR).\n.TP\n"
+          "\\fIMODEL.sluice\\-sums\\fR\nchecksums (\\fBsluice checksum\\fR, \\fB\\-\\-verify\\fR).\n.SH "
+          "EXAMPLES\n",
           out);
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         fputs(".TP\n", out);

@@ -104,14 +104,13 @@ enum sluice_status open_warm(const struct cli_options *o, const struct open_mode
     while (more && !interrupt_pending()) {
         more = sluice_idle(m->engine, OPEN_IDLE_MS);
         sluice_stats(m->engine, &now);
-        report_warming(r, begin_ns, now.read_bytes - begin->read_bytes);
+        report_warming(r, begin_ns, now.read_bytes);
     }
     report_clear(r);
     if (interrupt_pending()) return base_fail(err, SLUICE_CANCELLED, NULL, "interrupted");
-    report_note(r, "loaded beforehand: %llu experts, %s in %.1f s",
-                (unsigned long long)(now.experts_resident - begin->experts_resident),
-                report_bytes((double)(now.read_bytes - begin->read_bytes), text),
-                (double)(report_now_ns() - begin_ns) / 1e9);
+    /* All that is there: the first reads have begun when the engine was opened. */
+    report_note(r, "loaded beforehand: %llu experts, %s in %.1f s", (unsigned long long)now.experts_resident,
+                report_bytes((double)now.read_bytes, text), (double)(report_now_ns() - begin_ns) / 1e9);
     begin->read_bytes = now.read_bytes;
     begin->disk_busy_ns = now.disk_busy_ns;
     begin->wait_ns = now.wait_ns;
