@@ -16,6 +16,7 @@
 #include "model/foresight.h"
 #include "model/forward.h"
 #include "os/locker.h"
+#include "os/toucher.h"
 #include "sample/sample.h"
 #include "sluice.h"
 #include "text/chat.h"
@@ -79,6 +80,7 @@ struct sluice_engine {
     struct engine_pressure pressure;
     struct engine_routes routes;
     struct os_locker locker;
+    struct os_toucher *toucher; /* NULL: no thread for it could be had */
 
     /* memory */
     struct plan plan;

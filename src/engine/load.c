@@ -8,6 +8,9 @@
 /* Largest single request, so that progress and cancelling have somewhere to happen. */
 #define LOAD_REQUEST_BYTES_MAX ((size_t)32 << 20)
 
+/* Memory that is brought in at once, ahead of the reads. */
+#define LOAD_TOUCH_BYTES ((uint64_t)32 << 20)
+
 static uint64_t down(uint64_t v, uint64_t align) { return v / align * align; }
 static uint64_t up(uint64_t v, uint64_t align) { return (v + align - 1) / align * align; }
 
@@ -78,8 +81,28 @@ static void drain(struct io *io)
     }
 }
 
-enum sluice_status load_dense(struct model *m, struct io *io, const struct load_plan *p, void *block,
-                              bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
+/* How far the block's memory has been brought in. It is read once, so it is not registered with the kernel: that would
+ * touch all of it at once, before the first read. */
+struct touched {
+    struct os_toucher *toucher; /* NULL: as it is read into */
+    uint8_t *block;
+    uint64_t bytes, begun, done;
+};
+
+/* Memory up to `end` is there, and the slice behind it is on its way. */
+static void touch_to(struct touched *t, uint64_t end)
+{
+    while (t->toucher && t->done < end && t->done < t->bytes) {
+        os_touch_wait(t->toucher);
+        t->done = t->begun;
+        const uint64_t left = t->bytes - t->begun, n = left < LOAD_TOUCH_BYTES ? left : LOAD_TOUCH_BYTES;
+        os_touch_begin(t->toucher, t->block + t->begun, (size_t)n);
+        t->begun += n;
+    }
+}
+
+enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher *toucher, const struct load_plan *p,
+                              void *block, bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
                               struct sluice_error *err)
 {
     enum { WINDOW = 64 }; /* requests outstanding: more than the disk's queue takes */
@@ -88,12 +111,13 @@ enum sluice_status load_dense(struct model *m, struct io *io, const struct load_
     size_t n_spare = WINDOW, next = 0, finished = 0;
     uint64_t read_bytes = 0;
     for (size_t i = 0; i < WINDOW; i++) spare[i] = &requests[i];
-    io_memory_add(io, block, p->block_bytes);
+    struct touched touched = {.toucher = toucher, .block = block, .bytes = p->block_bytes};
     enum sluice_status st = SLUICE_OK;
     while (finished < p->n_runs) {
         while (n_spare && next < p->n_runs) {
             const struct load_run *r = &p->runs[next++];
             struct io_request *q = spare[--n_spare];
+            touch_to(&touched, r->at + r->bytes);
             *q = (struct io_request){.file = r->file,
                                      .priority = IO_DEMAND,
                                      .offset = r->offset,
@@ -119,12 +143,10 @@ enum sluice_status load_dense(struct model *m, struct io *io, const struct load_
             goto stop;
         }
     }
-    io_memory_forget(io, block, p->block_bytes);
     point_tensors(m, p, block);
     return SLUICE_OK;
 stop:
     drain(io);
-    io_memory_forget(io, block, p->block_bytes);
     return st;
 }
 

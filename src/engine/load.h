@@ -6,6 +6,7 @@
 #include "expert/verify.h"
 #include "io/io.h"
 #include "model/model.h"
+#include "os/toucher.h"
 
 struct load_run {
     uint32_t file;
@@ -30,7 +31,8 @@ void load_plan_free(struct load_plan *p);
 
 /* Reads everything into `block` and points the model's tensors at it. go_on (may be NULL) is told the bytes read so
  * far; false stops with SLUICE_CANCELLED once the reads in flight have ended. */
-enum sluice_status load_dense(struct model *m, struct io *io, const struct load_plan *p, void *block,
+enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher *toucher /* or NULL */,
+                              const struct load_plan *p, void *block,
                               bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
                               struct sluice_error *err);
 /* Compares what load_dense has read, tensor by tensor; the error names the tensor. */

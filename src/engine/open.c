@@ -201,8 +201,10 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                            model_scratch + engine_session_fixed_bytes(hp) + engine_session_bytes_per_ctx() * p->ctx,
                            "scratch", &e->scratch, err);
     if (st) return st;
+    if (os_toucher_create(e->os, &e->toucher))
+        base_log(&e->log, BASE_LOG_NOTE, "no thread for touching memory ahead: it is touched as it is used");
     const uint64_t t0 = e->os->now_ns(e->os->user);
-    if ((st = load_dense(e->model, e->io, &e->load, e->dense.at, load_progress, e, err))) return st;
+    if ((st = load_dense(e->model, e->io, e->toucher, &e->load, e->dense.at, load_progress, e, err))) return st;
     if ((st = open_verify(e, err))) return st;
     e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
     e->stats.load_bytes = e->load.read_bytes;
@@ -220,6 +222,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                                    .trace = e->trace,
                                                    .slots_bytes = p->slots_bytes,
                                                    .verify = e->verify,
+                                                   .toucher = e->toucher,
                                                    .locker = e->asks.lock_experts ? &e->locker : NULL};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
         pressure_open(e);
@@ -269,6 +272,7 @@ void sluice_engine_close(sluice_engine *e)
     model_foresight_destroy(e->run.foresight);
     predict_destroy(e->predict);
     expert_cache_destroy(e->cache);
+    os_toucher_destroy(e->toucher);
     struct sluice_error err;
     if (trace_close(e->trace, &err)) base_log(&e->log, BASE_LOG_WARN, "%s (%s)", err.message, err.hint);
     expert_verify_destroy(e->verify);

@@ -16,11 +16,13 @@
 
 #include "base/assert.h"
 #include "os/locker.h"
+#include "os/toucher.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TOUCH_BYTES_MIN ((uint64_t)4 << 20)
 #define RETIRE_MAX 4     /* chunks that one acquire may take from colder classes */
 #define EVICT_BETWEEN 4u /* own experts that a class evicts before it takes another chunk */
 
@@ -388,9 +390,67 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
     return 0;
 }
 
+static void make_chunk(struct arena *a, uint32_t frame, uint32_t class_index, uint32_t n)
+{
+    struct arena_chunk *h = &a->chunks[frame];
+    h->n_slots = n;
+    h->class_index = class_index;
+    h->n_busy = 0;
+    arena_set_bytes(a, frame, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
+    carve(a, frame);
+}
+
+/* Slots of a full chunk that the class may still have under the limit, with `have` bytes of it there already. */
+static uint32_t slots_of_next(const struct arena *a, uint32_t class_index, uint64_t have)
+{
+    const struct arena_class *class = &a->classes[class_index];
+    uint64_t room = (a->limit_bytes - a->committed_bytes + have) / class->shape->slot_bytes;
+    uint32_t n = class->fit, usable = arena_usable(class);
+    if (usable >= class->shape->n_experts) return 0;
+    if (n > class->shape->n_experts - usable) n = class->shape->n_experts - usable;
+    return n < room ? n : (uint32_t)room;
+}
+
+/* Commits the frame that the class will want next and has it touched meanwhile. */
+static void look_ahead(struct arena *a, uint32_t class_index)
+{
+    uint32_t frame = a->empty, n;
+    const uint64_t least = a->config.touch_bytes_min ? a->config.touch_bytes_min : TOUCH_BYTES_MIN;
+    if (!a->config.toucher || a->ahead != ARENA_NONE || frame == ARENA_NONE || a->frame_bytes < least) return;
+    n = slots_of_next(a, class_index, a->chunks[frame].bytes);
+    uint64_t bytes = (uint64_t)n * a->classes[class_index].shape->slot_bytes;
+    if (bytes == 0 || arena_set_bytes(a, frame, bytes) < 0) return; /* whoever needs it says so */
+    a->empty = a->chunks[frame].next_empty;
+    a->ahead = frame;
+    a->ahead_class = class_index;
+    os_touch_begin(a->config.toucher, frame_memory(a, frame), (size_t)bytes);
+}
+
+bool arena_forget_ahead(struct arena *a)
+{
+    if (a->ahead == ARENA_NONE) return false;
+    os_touch_wait(a->config.toucher);
+    arena_set_bytes(a, a->ahead, 0);
+    a->chunks[a->ahead].next_empty = a->empty;
+    a->empty = a->ahead;
+    a->ahead = ARENA_NONE;
+    return true;
+}
+
+/* The frame that was made ready for the class becomes its next chunk. */
+static bool use_ahead(struct arena *a, uint32_t class_index)
+{
+    const uint32_t frame = a->ahead;
+    if (frame == ARENA_NONE || a->ahead_class != class_index) return false;
+    os_touch_wait(a->config.toucher);
+    a->ahead = ARENA_NONE;
+    make_chunk(a, frame, class_index, (uint32_t)(a->chunks[frame].bytes / a->classes[class_index].shape->slot_bytes));
+    return true;
+}
+
 /* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system, which is
  * then not asked for more. */
-static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
+static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
 {
     struct arena_class *class = &a->classes[class_index];
     uint32_t chunk = a->empty, slot_bytes = class->shape->slot_bytes, n = class->fit < n_max ? class->fit : n_max;
@@ -408,11 +468,19 @@ static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
     }
     if (n == 0) return false;
     a->empty = h->next_empty;
-    h->n_slots = n;
-    h->class_index = class_index;
-    h->n_busy = 0;
-    arena_set_bytes(a, chunk, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
-    carve(a, chunk);
+    make_chunk(a, chunk, class_index, n);
+    return true;
+}
+
+static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
+{
+    if (use_ahead(a, class_index)) {
+        look_ahead(a, class_index);
+        return true;
+    }
+    /* What was made ready for another class is in the way of the limit. */
+    if (!grow_once(a, class_index, n_max) && !(arena_forget_ahead(a) && grow_once(a, class_index, n_max))) return false;
+    if (n_max == UINT32_MAX) look_ahead(a, class_index);
     return true;
 }
 
@@ -621,7 +689,7 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
     const struct expert_catalog *catalog = config->catalog;
     struct geometry g = lay_out(catalog, config->slots_bytes);
     uint64_t floor = expert_cache_floor_bytes(catalog);
-    *a = (struct arena){.config = *config, .catalog = catalog, .empty = ARENA_NONE};
+    *a = (struct arena){.config = *config, .catalog = catalog, .empty = ARENA_NONE, .ahead = ARENA_NONE};
     if (config->slots_bytes < floor)
         return base_fail(err, SLUICE_ERR_MEMORY, "give the expert cache more memory",
                          "an expert cache of %" PRIu64 " bytes was asked for; this model needs at least %" PRIu64,
@@ -663,6 +731,7 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
 
 void arena_destroy(struct arena *a, bool leak)
 {
+    if (a->reserved && a->ahead != ARENA_NONE) os_touch_wait(a->config.toucher);
     for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++) {
         if (!a->chunks[i].n_slots) continue;
         io_memory_forget(a->config.io, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));

@@ -71,6 +71,8 @@ struct arena {
     uint32_t n_frames, n_classes;
     uint32_t n_per_frame; /* slot indices a frame; the class of the smallest slots uses them all */
     uint32_t empty;       /* first empty frame */
+    uint32_t ahead;       /* a frame whose memory is committed and being touched for the next chunk, or ARENA_NONE */
+    uint32_t ahead_class; /* of that chunk */
     uint32_t n_resident;  /* slots READY or PINNED */
     uint32_t n_kept;      /* of all classes */
     uint64_t evictions, recarved;

@@ -50,7 +50,7 @@ void arena_check(const struct arena *a)
     uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
     for (uint32_t i = 0; i < a->n_frames; i++) {
         t.committed += a->chunks[i].bytes;
-        BASE_ASSERT(a->keeps || a->chunks[i].bytes == arena_chunk_bytes(a, &a->chunks[i]),
+        BASE_ASSERT(a->keeps || i == a->ahead || a->chunks[i].bytes == arena_chunk_bytes(a, &a->chunks[i]),
                     "E6 only slots are committed, unless the system did not take memory back");
         if (a->chunks[i].n_slots == 0) continue;
         n_used++;
@@ -58,6 +58,7 @@ void arena_check(const struct arena *a)
     }
     for (uint32_t i = a->empty; i != ARENA_NONE; i = a->chunks[i].next_empty) n_empty++;
     for (uint32_t i = 0; i < expert_catalog_n_experts(a->catalog); i++) n_mapped += a->slot_of[i] != ARENA_NONE;
+    n_empty += a->ahead != ARENA_NONE;
     BASE_ASSERT(n_used + n_empty == a->n_frames, "a frame holds a chunk or is in the list of empty ones");
     BASE_ASSERT(n_mapped == t.n_owned, "E3 at most one slot holds an expert");
     BASE_ASSERT(t.committed == a->committed_bytes && t.committed <= a->limit_bytes,

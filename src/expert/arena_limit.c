@@ -77,6 +77,7 @@ uint64_t arena_set_limit(struct arena *a, uint64_t bytes)
     if (bytes < floor) bytes = floor;
     if (bytes > a->most_bytes) bytes = a->most_bytes;
     uint32_t chunk = ARENA_NONE;
+    if (a->committed_bytes > bytes) arena_forget_ahead(a);
     while (a->committed_bytes > bytes) {
         uint32_t class_index = class_to_shrink(a, &chunk);
         if (class_index == ARENA_NONE || !empty_chunk(a, class_index, chunk)) break;

@@ -15,6 +15,8 @@ uint32_t arena_open(const struct arena_class *class);
 void arena_retire(struct arena *a, uint32_t chunk);
 /* Commits or returns the end of a frame's memory. 0 or -errno; then nothing has changed. */
 int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes);
+/* Gives back what was made ready for the next chunk; false: nothing was. */
+bool arena_forget_ahead(struct arena *a);
 /* Moves a READY expert that is no guess to a FREE slot of its class. */
 void arena_move(struct arena *a, uint32_t from, uint32_t to);
 /* The class's coldest expert leaves, or its oldest guess if none else may; false: nothing may leave. */

@@ -53,6 +53,10 @@ struct expert_cache_config {
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
     struct expert_verify *verify; /* NULL, or checks each part that arrives; outlives the cache */
     struct os_locker *locker;     /* NULL, or locks what is committed; outlives the cache */
+    /* NULL, or brings the next chunk's memory in while the present one is read into; outlives the cache. Used from
+     * chunks of touch_bytes_min on (0: 4 MiB: below, a thread costs more than it saves). */
+    struct os_toucher *toucher;
+    uint64_t touch_bytes_min;
 };
 
 struct expert_view {

@@ -45,6 +45,9 @@ struct os_calls {
                      size_t bytes); /* address space only (PROT_NONE, no swap reservation); NULL on failure */
     int (*commit)(void *user, void *at,
                   size_t bytes); /* page-aligned part of a reservation becomes readable and writable */
+    /* Makes committed memory resident, with huge pages where `huge` and the system has them. May take long; other calls
+     * may run beside it. -EINVAL, -ENOSYS: not possible here. */
+    int (*populate)(void *user, void *at, size_t bytes, bool huge);
     int (*decommit)(void *user, void *at, size_t bytes);   /* its memory goes back to the system */
     int (*release)(void *user, void *at, size_t bytes);    /* the whole reservation ends */
     int (*lock)(void *user, const void *at, size_t bytes); /* mlock */

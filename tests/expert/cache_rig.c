@@ -97,7 +97,9 @@ enum sluice_status rig_cache(struct cache_rig *r, enum policy_kind policy, uint6
                                          .catalog = r->catalog,
                                          .policy = policy,
                                          .slots_bytes = slots_bytes,
-                                         .verify = r->verify};
+                                         .verify = r->verify,
+                                         .toucher = r->toucher,
+                                         .touch_bytes_min = 1};
     return expert_cache_create(&config, &r->cache, &r->err);
 }
 
@@ -108,6 +110,8 @@ void rig_close(struct cache_rig *r)
     io_close(r->io);
     r->cache = NULL;
     r->verify = NULL;
+    os_toucher_destroy(r->toucher);
+    r->toucher = NULL;
     r->io = NULL;
     r->n_lines = 0;
 }

@@ -6,6 +6,7 @@
 #include "expert/cache.h"
 #include "expert/verify.h"
 #include "fault_os.h"
+#include "os/toucher.h"
 #include "shape.h"
 #include "test_file.h"
 
@@ -23,6 +24,7 @@ struct cache_rig {
     struct expert_catalog *catalog;
     struct expert_cache *cache;
     struct expert_verify *verify; /* of the next cache; the rig's to free */
+    struct os_toucher *toucher;   /* the same; NULL: none */
     struct sluice_error err;
     unsigned threads; /* of that back end; set before rig_open. 1: reads begin in the order of their requests */
     uint32_t n_layers;

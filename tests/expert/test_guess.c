@@ -47,7 +47,10 @@ static void random_foresight(struct cache_rig *r, struct shape_random *random)
     rig_choose(random, RIG_EXPERTS, ids, n);
     switch (shape_below(random, 5)) {
     case 0:
-    case 1: expert_guess(r->cache, (enum expert_source)shape_below(random, EXPERT_WARM), layer, ids, n); break;
+    case 1:
+        expert_guess(r->cache, (enum expert_source)shape_below(random, EXPERT_WARM), shape_below(random, 2), layer, ids,
+                     n);
+        break;
     case 2: expert_warm(r->cache, expert_catalog_key(r->catalog, layer, ids[0])); break;
     case 3:
         for (uint32_t i = 0; i < n; i++) ids[i] = expert_catalog_key(r->catalog, layer, ids[i]);
@@ -111,6 +114,8 @@ static void test_random_operations(void **state)
                                           : budget == 1 ? floor + full / 5
                                           : budget == 2 ? full / 2 + floor / 2
                                                         : full;
+                    if (budget % 2 == 0) assert_int_equal(os_toucher_create(&r.fault.calls, &r.toucher), 0);
+                    if (faults && budget == 2) r.fault.populate_error = EINVAL;
                     if (faults) fault_add(&r.fault, (struct fault_rule){.kind = FAULT_ERROR, .nth = 40, .error = EIO});
                     if (faults) fault_add(&r.fault, (struct fault_rule){.kind = FAULT_SHORT, .nth = 60, .bytes = 512});
                     assert_int_equal(rig_cache(&r, (enum policy_kind)((budget + (int)b) % POLICY_KINDS), most), 0);
@@ -141,7 +146,7 @@ static void test_a_guess_comes_true(void **state)
     const uint32_t first[] = {0, 1, 2}, named[] = {3, 4, 5, 6}, chosen[] = {4, 6, 9};
     expert_step(r.cache, 1, true);
     rig_step(&r, r.layers[0], first, 3);
-    expert_guess(r.cache, EXPERT_LOOKAHEAD, r.layers[1], named, 4);
+    expert_guess(r.cache, EXPERT_LOOKAHEAD, false, r.layers[1], named, 4);
     settle(&r);
     assert_true(expert_resident(r.cache, r.layers[1], 4));
     uint64_t read_before = rig_stats(&r).read_bytes;
@@ -175,7 +180,7 @@ static void test_guesses_wait_for_demand(void **state)
     expert_step(r.cache, 1, true);
     assert_int_equal(expert_want(r.cache, r.layers[0], &one, 1, &r.err), 0);
     fault_wait_hung(&r.fault, 3);
-    expert_guess(r.cache, EXPERT_LOOKAHEAD, r.layers[1], named, 2);
+    expert_guess(r.cache, EXPERT_LOOKAHEAD, false, r.layers[1], named, 2);
     for (int i = 0; i < 20; i++) expert_pump(r.cache);
     assert_int_equal(rig_stats(&r).sources[EXPERT_LOOKAHEAD].reads, 0);
     fault_release(&r.fault);
@@ -197,8 +202,9 @@ static void test_a_guess_that_is_late(void **state)
     const uint32_t id = 7, wrong = 8;
     fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = 6});
     expert_step(r.cache, 1, true);
-    expert_guess(r.cache, EXPERT_NEXT, r.layers[0], &id, 1);
-    expert_guess(r.cache, EXPERT_NEXT, r.layers[2], &wrong, 1); /* for the same step: its layer is still to come */
+    expert_guess(r.cache, EXPERT_NEXT, false, r.layers[0], &id, 1);
+    expert_guess(r.cache, EXPERT_NEXT, false, r.layers[2], &wrong,
+                 1); /* for the same step: its layer is still to come */
     assert_int_equal(expert_want(r.cache, r.layers[0], &id, 1, &r.err), 0);
     fault_release(&r.fault);
     rig_take_all(&r, 1);
@@ -225,7 +231,7 @@ static void test_guesses_push_out_guesses(void **state)
     } /* 36 residents */
     for (uint32_t e = 6; e < RIG_EXPERTS; e++) {
         expert_step(r.cache, 1, true);
-        expert_guess(r.cache, EXPERT_NEXT, r.layers[e % r.n_layers], &e, 1);
+        expert_guess(r.cache, EXPERT_NEXT, false, r.layers[e % r.n_layers], &e, 1);
         settle(&r);
         expert_cache_check(r.cache);
     }
@@ -253,7 +259,7 @@ static void test_no_guess_at_the_floor(void **state)
     for (uint32_t i = 0; i < 30; i++) {
         const uint32_t ids[] = {i % 16, (i + 5) % 16, (i + 9) % 16}, next[] = {(i + 1) % 16, (i + 2) % 16};
         expert_step(r.cache, 1, true);
-        expert_guess(r.cache, EXPERT_LOOKAHEAD, r.layers[1], next, 2);
+        expert_guess(r.cache, EXPERT_LOOKAHEAD, false, r.layers[1], next, 2);
         rig_step(&r, r.layers[0], ids, 3);
         rig_step(&r, r.layers[1], ids, 3);
         expert_tick(r.cache, 1);

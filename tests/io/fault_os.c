@@ -114,6 +114,14 @@ static int fault_drop_cached(void *user, int fd, uint64_t offset, uint64_t bytes
     return f->real->drop_cached(f->real->user, fd, offset, bytes);
 }
 
+static int fault_populate(void *user, void *at, size_t bytes, bool huge)
+{
+    struct fault_os *f = user;
+    __atomic_add_fetch(&f->n_populated[huge], 1, __ATOMIC_RELAXED); /* from a thread of its own */
+    if (f->populate_error) return -f->populate_error;
+    return f->real->populate(f->real->user, at, bytes, huge);
+}
+
 static void *fault_reserve(void *user, size_t bytes)
 {
     struct fault_os *f = user;
@@ -337,6 +345,7 @@ void fault_os_init(struct fault_os *f)
         .drop_cached = fault_drop_cached,
         .reserve = fault_reserve,
         .commit = fault_commit,
+        .populate = fault_populate,
         .decommit = fault_decommit,
         .release = fault_release_memory,
         .lock = fault_lock,

@@ -15,6 +15,7 @@ int linux_drop_cached(void *user, int fd, uint64_t offset, uint64_t bytes);
 /* memory.c */
 void *linux_reserve(void *user, size_t bytes);
 int linux_commit(void *user, void *at, size_t bytes);
+int linux_populate(void *user, void *at, size_t bytes, bool huge);
 int linux_decommit(void *user, void *at, size_t bytes);
 int linux_release(void *user, void *at, size_t bytes);
 int linux_lock(void *user, const void *at, size_t bytes);

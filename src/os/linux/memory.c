@@ -40,6 +40,16 @@ int linux_commit(void *user, void *at, size_t bytes)
     return mprotect(at, bytes, PROT_READ | PROT_WRITE) ? -errno : 0;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
+#endif
+
+int linux_populate(void *user, void *at, size_t bytes, bool huge)
+{
+    madvise(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a wish */
+    return madvise(at, bytes, MADV_POPULATE_WRITE) ? -errno : 0;
+}
+
 int linux_decommit(void *user, void *at, size_t bytes)
 {
     /* Locked pages refuse MADV_DONTNEED (EINVAL): unlock them first, whoever locked them. */

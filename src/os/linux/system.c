@@ -8,6 +8,7 @@ static const struct os_calls system_calls = {
     .drop_cached = linux_drop_cached,
     .reserve = linux_reserve,
     .commit = linux_commit,
+    .populate = linux_populate,
     .decommit = linux_decommit,
     .release = linux_release,
     .lock = linux_lock,

@@ -1,0 +1,120 @@
+#include "os/toucher.h"
+
+#include "base/assert.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RETRY_EVERY 32u /* ranges between two of the slower kind */
+#define NEW_WEIGHT 0.25 /* of the latest measurement */
+#define STACK_BYTES ((size_t)64 << 10)
+
+struct os_toucher {
+    const struct os_calls *os;
+    struct os_thread *thread;
+    struct os_mutex *mutex;
+    struct os_cond *changed;
+    /* under the mutex */
+    void *at;
+    size_t bytes; /* 0: nothing to do */
+    bool huge, quit;
+    /* the owner's, and while there is something to do the thread's */
+    unsigned n_ranges;
+    double ns_byte[2]; /* smoothed; 0: not measured */
+    struct os_touch_figures figures;
+};
+
+static void touch(struct os_toucher *t)
+{
+    const uint64_t t0 = t->os->now_ns(t->os->user);
+    if (t->os->populate(t->os->user, t->at, t->bytes, t->huge)) return; /* it will be touched as it is used */
+    const uint64_t ns = t->os->now_ns(t->os->user) - t0;
+    double *mean = &t->ns_byte[t->huge], seen = (double)ns / (double)t->bytes;
+    *mean = *mean > 0 ? *mean + NEW_WEIGHT * (seen - *mean) : seen;
+    t->figures.bytes[t->huge] += t->bytes;
+    t->figures.ns[t->huge] += ns;
+}
+
+static void work(void *arg)
+{
+    struct os_toucher *t = arg;
+    os_mutex_lock(t->mutex);
+    for (;;) {
+        while (!t->bytes && !t->quit) os_cond_wait(t->changed, t->mutex);
+        if (!t->bytes) break;
+        os_mutex_unlock(t->mutex);
+        touch(t);
+        os_mutex_lock(t->mutex);
+        t->bytes = 0;
+        os_cond_broadcast(t->changed);
+    }
+    os_mutex_unlock(t->mutex);
+}
+
+int os_toucher_create(const struct os_calls *os, struct os_toucher **out)
+{
+    struct os_toucher *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t) return -ENOMEM;
+    t->os = os;
+    int rc = os_mutex_create(&t->mutex);
+    if (!rc) rc = os_cond_create(&t->changed);
+    if (!rc) rc = os_thread_start(&t->thread, work, t, "sluice-touch", STACK_BYTES);
+    if (rc) {
+        os_toucher_destroy(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+void os_toucher_destroy(struct os_toucher *t)
+{
+    if (!t) return;
+    if (t->thread) {
+        os_mutex_lock(t->mutex);
+        t->quit = true;
+        os_cond_broadcast(t->changed);
+        os_mutex_unlock(t->mutex);
+        os_thread_join(t->thread);
+    }
+    if (t->changed) os_cond_destroy(t->changed);
+    if (t->mutex) os_mutex_destroy(t->mutex);
+    free(t);
+}
+
+/* Each kind once, then the faster one. */
+static bool choose_huge(const struct os_toucher *t)
+{
+    const bool faster = t->ns_byte[1] <= t->ns_byte[0];
+    if (t->ns_byte[1] <= 0) return true;
+    if (t->ns_byte[0] <= 0) return false;
+    return t->n_ranges % RETRY_EVERY == RETRY_EVERY - 1 ? !faster : faster;
+}
+
+void os_touch_wait(struct os_toucher *t)
+{
+    os_mutex_lock(t->mutex);
+    while (t->bytes) os_cond_wait(t->changed, t->mutex);
+    os_mutex_unlock(t->mutex);
+}
+
+void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)
+{
+    if (!bytes) return;
+    os_touch_wait(t);
+    os_mutex_lock(t->mutex);
+    BASE_ASSERT(!t->bytes, "one range at a time");
+    t->huge = choose_huge(t);
+    t->n_ranges++;
+    t->at = at;
+    t->bytes = bytes;
+    os_cond_broadcast(t->changed);
+    os_mutex_unlock(t->mutex);
+}
+
+void os_touch_figures(struct os_toucher *t, struct os_touch_figures *out)
+{
+    os_touch_wait(t);
+    *out = t->figures;
+}
