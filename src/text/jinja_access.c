@@ -199,7 +199,8 @@ struct jinja_value jinja_slice(struct jinja_run *r, struct jinja_value v, struct
     if (jinja_failed(r)) return jinja_undefined();
     if (jinja_is(v, JINJA_UNDEFINED)) return jinja_fail_missing(r, v);
     bool sliceable = jinja_is_list(v) || jinja_is(v, JINJA_STR) || jinja_is(v, JINJA_RANGE);
-    if (!sliceable || !jinja_length(r, v, &n)) return jinja_missing_new(r, (enum jinja_kind)v.kind, jinja_none());
+    if (!sliceable || !jinja_length(r, v, &n))
+        return jinja_fail(r, "'%s' object cannot be sliced", jinja_kind_name(v.kind));
     if (jinja_given(step) && !jinja_is(step, JINJA_NONE)) {
         if (!jinja_is_whole(step)) return jinja_fail(r, "a slice's step must be a whole number");
         by = jinja_whole(step);

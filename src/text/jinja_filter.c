@@ -83,7 +83,8 @@ FILTER(do_center)
 /* All lines but the first (or with it), but not empty ones (or them too), after `width` blanks or a text. */
 FILTER(do_indent)
 {
-    struct jinja_value text = soft(r, c), by = c->p[0];
+    struct jinja_value text = c->self, by = c->p[0];
+    if (!jinja_want_str(r, c, text)) return jinja_undefined();
     bool first = jinja_flag(c->p[1], false), blank = jinja_flag(c->p[2], false);
     if (!jinja_is(by, JINJA_STR)) {
         int64_t width;
@@ -112,6 +113,11 @@ FILTER(do_truncate)
     if (!jinja_optional_int(r, c, c->p[0], 255, &length) || !jinja_optional_int(r, c, c->p[3], 5, &leeway) ||
         !jinja_want_str(r, c, end))
         return jinja_undefined();
+    size_t items;
+    if (!jinja_length(r, c->self, &items))
+        return jinja_fail(r, "truncate() needs a text, not %s", jinja_kind_name(c->self.kind));
+    if ((int64_t)items <= length) return c->self; /* lists too */
+    if (!jinja_want_str(r, c, c->self)) return jinja_undefined();
     int64_t n = (int64_t)jinja_char_count(text.text, text.bytes),
             n_end = (int64_t)jinja_char_count(end.text, end.bytes);
     if (length < n_end || leeway < 0) return jinja_fail(r, "truncate() needs a length of at least that of its end");
@@ -162,6 +168,13 @@ static struct jinja_value trimmed(struct jinja_run *r, struct jinja_value text)
 
 static bool fits(double d) { return d >= -0x1p63 && d < 0x1p63; }
 
+/* Infinite ones have none. */
+static struct jinja_value whole_of(struct jinja_run *r, double d, struct jinja_value absent)
+{
+    if (!isfinite(d)) return absent;
+    return fits(d) ? jinja_int((int64_t)d) : jinja_fail(r, "int() gives a number that does not fit in 64 bits");
+}
+
 FILTER(do_int)
 {
     struct jinja_value v = c->self, absent = jinja_given(c->p[0]) ? c->p[0] : jinja_int(0);
@@ -170,12 +183,11 @@ FILTER(do_int)
     if (!jinja_optional_int(r, c, c->p[1], 10, &base)) return jinja_undefined();
     if (jinja_is(v, JINJA_UNDEFINED)) return jinja_fail_missing(r, v);
     if (jinja_is_whole(v)) return jinja_int(jinja_whole(v));
-    if (jinja_is(v, JINJA_FLOAT)) return fits(v.real) ? jinja_int((int64_t)v.real) : absent;
+    if (jinja_is(v, JINJA_FLOAT)) return whole_of(r, v.real, absent);
     if (!jinja_is(v, JINJA_STR) || base < 2 || base > 36) return absent;
     v = trimmed(r, v);
     if (jinja_number_read_int(v.text, v.bytes, (int)base, &i)) return jinja_int(i);
-    if (jinja_number_read_float(v.text, v.bytes, &d) && fits(d)) return jinja_int((int64_t)d);
-    return absent;
+    return jinja_number_read_float(v.text, v.bytes, &d) ? whole_of(r, d, absent) : absent;
 }
 
 FILTER(do_float)

@@ -194,13 +194,15 @@ struct jinja_value jinja_do_unique(struct jinja_run *r, const struct jinja_call 
 
 /* ---- order and groups ---- */
 
-/* attributes: one, or several joined by commas, which make a list to compare. */
+/* attributes: one, or several joined by commas. A list to compare: in lists, what is equal needs no order. */
 static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item, struct jinja_value attributes,
                                    bool case_sensitive)
 {
-    if (!jinja_is(attributes, JINJA_STR) || !memchr(attributes.text, ',', attributes.bytes))
-        return key_of(r, item, attributes, case_sensitive);
-    struct jinja_value keys = jinja_list_new(r, JINJA_LIST, 0);
+    struct jinja_value keys = jinja_list_new(r, JINJA_LIST, 1);
+    if (!jinja_is(attributes, JINJA_STR)) {
+        jinja_list_add(r, keys, key_of(r, item, attributes, case_sensitive));
+        return keys;
+    }
     for (size_t at = 0; at <= attributes.bytes && !jinja_failed(r);) {
         const char *comma = memchr(attributes.text + at, ',', attributes.bytes - at);
         size_t end = comma ? (size_t)(comma - attributes.text) : attributes.bytes;
@@ -210,54 +212,55 @@ static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item,
     return keys;
 }
 
-/* A sorted list of the items; *keys: what they were sorted by, in the same order. */
-static struct jinja_value sorted(struct jinja_run *r, struct jinja_items items, struct jinja_value attributes,
-                                 bool case_sensitive, bool reverse, struct jinja_value *keys)
-{
-    struct jinja_value out = copy(r, items, JINJA_LIST);
-    *keys = jinja_list_new(r, JINJA_LIST, items.n);
-    for (size_t i = 0; i < items.n && !jinja_failed(r); i++)
-        jinja_list_add(r, *keys, sort_key(r, items.at[i], attributes, case_sensitive));
-    if (!jinja_failed(r)) jinja_sort(r, out.list->at, keys->list->at, items.n, reverse);
-    return out;
-}
-
 struct jinja_value jinja_do_sort(struct jinja_run *r, const struct jinja_call *c)
 {
-    struct jinja_value keys;
-    return sorted(r, jinja_items_of(r, c->self), c->p[2], jinja_flag(c->p[1], false), jinja_flag(c->p[0], false),
-                  &keys);
+    struct jinja_value out = copy(r, jinja_items_of(r, c->self), JINJA_LIST), keys = jinja_list_new(r, JINJA_LIST, 0);
+    for (size_t i = 0; !jinja_failed(r) && i < out.list->n; i++)
+        jinja_list_add(r, keys, sort_key(r, out.list->at[i], c->p[2], jinja_flag(c->p[1], false)));
+    if (!jinja_failed(r)) jinja_sort(r, out.list->at, keys.list->at, out.list->n, jinja_flag(c->p[0], false));
+    return out;
 }
 
 struct jinja_value jinja_do_dictsort(struct jinja_run *r, const struct jinja_call *c)
 {
-    struct jinja_value v = c->self, keys, by = c->p[1];
-    bool by_value = jinja_given(by) && jinja_text_is(by, "value");
+    struct jinja_value v = c->self, by = c->p[1];
+    bool by_value = jinja_given(by) && jinja_text_is(by, "value"), case_sensitive = jinja_flag(c->p[0], false);
     if (jinja_is(v, JINJA_UNDEFINED)) return jinja_fail_missing(r, v);
     if (!jinja_is(v, JINJA_DICT)) return jinja_fail(r, "dictsort() needs a mapping, not %s", jinja_kind_name(v.kind));
     if (jinja_given(by) && !by_value && !jinja_text_is(by, "key"))
         return jinja_fail(r, "dictsort() sorts by 'key' or 'value'");
-    struct jinja_value pairs = jinja_list_new(r, JINJA_LIST, v.dict->n);
-    for (size_t i = 0; i < v.dict->n && !jinja_failed(r); i++)
-        jinja_list_add(r, pairs, jinja_pair(r, v.dict->at[i].key, v.dict->at[i].value));
-    if (jinja_failed(r)) return jinja_undefined();
-    return sorted(r, jinja_items_of(r, pairs), jinja_int(by_value), jinja_flag(c->p[0], false),
-                  jinja_flag(c->p[2], false), &keys);
+    struct jinja_value pairs = jinja_list_new(r, JINJA_LIST, v.dict->n),
+                       keys = jinja_list_new(r, JINJA_LIST, v.dict->n);
+    for (size_t i = 0; i < v.dict->n && !jinja_failed(r); i++) {
+        struct jinja_value pair = jinja_pair(r, v.dict->at[i].key, v.dict->at[i].value);
+        jinja_list_add(r, pairs, pair);
+        jinja_list_add(r, keys, key_of(r, pair, jinja_int(by_value), case_sensitive));
+    }
+    if (!jinja_failed(r)) jinja_sort(r, pairs.list->at, keys.list->at, pairs.list->n, jinja_flag(c->p[2], false));
+    return pairs;
 }
 
+static struct jinja_value group_key(struct jinja_run *r, const struct jinja_call *c, struct jinja_value item)
+{
+    struct jinja_value key = jinja_get_path(r, item, c->p[0]);
+    return jinja_is(key, JINJA_UNDEFINED) && jinja_given(c->p[1]) ? c->p[1] : key;
+}
+
+/* Pairs of what the items have in common and a list of them; case only tells apart what is shown. */
 struct jinja_value jinja_do_groupby(struct jinja_run *r, const struct jinja_call *c)
 {
-    struct jinja_value keys, out = jinja_list_new(r, JINJA_LIST, 0), group = jinja_undefined();
-    struct jinja_items items = jinja_items_of(r, c->self);
+    struct jinja_value out = jinja_list_new(r, JINJA_LIST, 0), keys = jinja_list_new(r, JINJA_LIST, 0);
+    struct jinja_value list = copy(r, jinja_items_of(r, c->self), JINJA_LIST), group = jinja_undefined(), none = {0};
     bool case_sensitive = jinja_flag(c->p[2], false);
-    struct jinja_value list = sorted(r, items, c->p[0], case_sensitive, false, &keys);
-    for (size_t i = 0; i < items.n && !jinja_failed(r); i++) {
+    for (size_t i = 0; !jinja_failed(r) && i < list.list->n; i++)
+        jinja_list_add(r, keys, key_of(r, group_key(r, c, list.list->at[i]), none, case_sensitive));
+    if (jinja_failed(r)) return jinja_undefined();
+    jinja_sort(r, list.list->at, keys.list->at, list.list->n, false);
+    for (size_t i = 0; i < list.list->n && !jinja_failed(r); i++) {
         struct jinja_value item = list.list->at[i];
         if (i == 0 || !jinja_equal(r, keys.list->at[i], keys.list->at[i - 1])) {
-            struct jinja_value shown = jinja_get_path(r, item, c->p[0]);
-            if (jinja_is(shown, JINJA_UNDEFINED) && jinja_given(c->p[1])) shown = c->p[1];
             group = jinja_list_new(r, JINJA_LIST, 0);
-            struct jinja_value pair = jinja_pair(r, shown, group);
+            struct jinja_value pair = jinja_pair(r, group_key(r, c, item), group);
             if (!jinja_failed(r)) pair.list->name = "group";
             jinja_list_add(r, out, pair);
         }

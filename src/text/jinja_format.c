@@ -235,7 +235,8 @@ struct jinja_value jinja_percent(struct jinja_run *r, struct jinja_value format,
         at = end + 1;
         if (percent) percent_one(&b, format, &at, &a);
     }
-    size_t n = jinja_is(args, JINJA_TUPLE) ? args.list->n : jinja_is(args, JINJA_DICT) ? 0 : 1;
+    bool keyed = jinja_is(args, JINJA_DICT) || jinja_is(args, JINJA_LIST) || jinja_is(args, JINJA_UNDEFINED);
+    size_t n = jinja_is(args, JINJA_TUPLE) ? args.list->n : keyed ? 0 : 1;
     if (!jinja_failed(r) && a.next < n) return jinja_fail(r, "not all arguments are used by the format");
     return jinja_as_safe(jinja_built(&b), format.safe);
 }

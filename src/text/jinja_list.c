@@ -188,7 +188,7 @@ static struct jinja_items characters(struct jinja_run *r, struct jinja_value tex
     for (size_t at = 0; at < text.bytes && !jinja_failed(r);) {
         size_t begin = at;
         jinja_char_next(text.text, text.bytes, &at);
-        jinja_list_add(r, list, jinja_slice_text(text, begin, at));
+        jinja_list_add(r, list, jinja_text(text.text + begin, at - begin));
     }
     return made(list);
 }

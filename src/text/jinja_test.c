@@ -1,6 +1,7 @@
 /* Tests: what stands behind `is`. */
 #include "text/jinja_call.h"
 #include "text/jinja_char.h"
+#include "text/jinja_node.h"
 
 static bool kind_is(const struct jinja_call *c, enum jinja_kind kind) { return c->self.kind == kind; }
 
@@ -47,28 +48,16 @@ static struct jinja_value test_ge(struct jinja_run *r, const struct jinja_call *
     return jinja_bool(order == 1 || order == 0);
 }
 
-/* The remainder by `by`, as Python's % gives it. */
-static struct jinja_value remainder_is(struct jinja_run *r, const struct jinja_call *c, int64_t by, int64_t wanted)
+/* self % by == wanted */
+static struct jinja_value remainder_is(struct jinja_run *r, const struct jinja_call *c, struct jinja_value by,
+                                       int64_t wanted)
 {
-    int64_t i;
-    if (!jinja_want_int(r, c, c->self, &i)) return jinja_undefined();
-    if (by == 0) return jinja_fail(r, "division by zero");
-    int64_t rest = by == -1 ? 0 : i % by;
-    if (rest != 0 && (rest < 0) != (by < 0)) rest += by;
-    return jinja_bool(rest == wanted);
+    return jinja_bool(jinja_equal(r, jinja_operate(r, NODE_MODULO, c->self, by), jinja_int(wanted)));
 }
 
-static struct jinja_value test_odd(struct jinja_run *r, const struct jinja_call *c) { return remainder_is(r, c, 2, 1); }
-static struct jinja_value test_even(struct jinja_run *r, const struct jinja_call *c)
-{
-    return remainder_is(r, c, 2, 0);
-}
-
-static struct jinja_value test_divisibleby(struct jinja_run *r, const struct jinja_call *c)
-{
-    int64_t by;
-    return jinja_want_int(r, c, c->p[0], &by) ? remainder_is(r, c, by, 0) : jinja_undefined();
-}
+KIND_TEST(test_odd, jinja_truth(remainder_is(r, c, jinja_int(2), 1)))
+KIND_TEST(test_even, jinja_truth(remainder_is(r, c, jinja_int(2), 0)))
+KIND_TEST(test_divisibleby, jinja_truth(remainder_is(r, c, c->p[0], 0)))
 
 static struct jinja_value test_sameas(struct jinja_run *r, const struct jinja_call *c)
 {
