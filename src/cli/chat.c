@@ -242,7 +242,7 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     report_note(&c->report, "chat format: %s%s", c->model.info.chat_format ? c->model.info.chat_format : "plain",
                 c->model.info.chat_format_exact ? "" : " (the file's own template is none of the built-in ones)");
     if (c->terminal && !c->report.quiet) fputs("/help lists the commands; Ctrl-D leaves\n", stderr);
-    sluice_stats(c->model.engine, &c->at_begin);
+    open_begin(&c->model, &c->at_begin);
     line_idle(c->lines, chat_idle, c);
     int code = chat_loop(c);
     line_idle(c->lines, NULL, NULL);

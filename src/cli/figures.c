@@ -121,6 +121,12 @@ static void print_kept(FILE *out, const struct sluice_stats *d)
         fprintf(out, "kept     %" PRIu64 " experts of decode that a prompt would have pushed out\n", d->kept_decode);
 }
 
+/* What precision is a share of: what was named, unless nothing was chosen that it could be compared with. */
+static uint64_t judged(const struct sluice_stats *d, size_t i)
+{
+    return d->prefetch[i].chosen ? d->prefetch[i].named : 0;
+}
+
 static void print_guesses(FILE *out, const struct sluice_stats *d)
 {
     char a[32], b[32];
@@ -135,7 +141,7 @@ static void print_guesses(FILE *out, const struct sluice_stats *d)
                 "         %-11s %3s %9" PRIu64 " %9s %8s %8" PRIu64 " %8" PRIu64 " %6" PRIu64 " %7" PRIu64
                 " %10.1f %10.1f\n",
                 d->prefetch[i].name, d->prefetch[i].on ? "yes" : "no", d->prefetch[i].named,
-                percent(d->prefetch[i].came_true, d->prefetch[i].named, a),
+                percent(d->prefetch[i].came_true, judged(d, i), a),
                 percent(d->prefetch[i].came_true, d->prefetch[i].chosen, b), d->prefetch[i].reads,
                 d->prefetch[i].useful, d->prefetch[i].late, d->prefetch[i].wasted,
                 (double)d->prefetch[i].useful_bytes / 1e6, (double)d->prefetch[i].wasted_bytes / 1e6);
@@ -246,7 +252,7 @@ static json_t *prefetch_json(const struct sluice_stats *d)
         json_t *o =
             json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", d->prefetch[i].name, "on", d->prefetch[i].on,
                       "named", number(d->prefetch[i].named), "came_true", number(d->prefetch[i].came_true), "chosen",
-                      number(d->prefetch[i].chosen), "precision", ratio(d->prefetch[i].came_true, d->prefetch[i].named),
+                      number(d->prefetch[i].chosen), "precision", ratio(d->prefetch[i].came_true, judged(d, i)),
                       "recall", ratio(d->prefetch[i].came_true, d->prefetch[i].chosen));
         json_object_set_new(o, "reads", number(d->prefetch[i].reads));
         json_object_set_new(o, "useful", number(d->prefetch[i].useful));

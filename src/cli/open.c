@@ -92,12 +92,18 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
     return SLUICE_OK;
 }
 
+void open_begin(const struct open_model *m, struct sluice_stats *begin)
+{
+    sluice_stats(m->engine, begin);
+    memset(begin->prefetch, 0, sizeof begin->prefetch); /* the warm-up may have begun with the engine */
+}
+
 enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,
                              struct sluice_stats *begin, struct sluice_error *err)
 {
     struct sluice_stats now;
     char text[24];
-    sluice_stats(m->engine, begin);
+    open_begin(m, begin);
     if (!cli_given(o, OPT_HOTLIST) && !cli_given(o, OPT_WARM_EXPERTS)) return SLUICE_OK;
     uint64_t begin_ns = report_now_ns();
     bool more = true;

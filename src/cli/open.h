@@ -20,8 +20,11 @@ void open_close(struct open_model *m);
 
 #define OPEN_IDLE_MS 20 /* a slice of sluice_idle: typing, or Ctrl-C, waits no longer */
 
-/* Before the first token: loads what --hotlist or --warm-experts asks for, and says how much. *begin: the figures from
- * which the report counts; the warm-up's guesses belong to it, its reading does not. Ctrl-C: SLUICE_CANCELLED. */
+/* Before the first token: the figures from which a report counts. The guesses of a warm-up belong to it, its reading
+ * does not. */
+void open_begin(const struct open_model *m, struct sluice_stats *begin);
+/* The same, after what --hotlist or --warm-experts asks for has been loaded; says how much. Ctrl-C: SLUICE_CANCELLED.
+ */
 enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,
                              struct sluice_stats *begin, struct sluice_error *err);
 

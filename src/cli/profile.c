@@ -271,7 +271,7 @@ int command_profile(const struct cli_options *o)
         status = base_fail(&err, SLUICE_ERR_USAGE, "a dense model is held whole: it needs no list",
                            "%.300s: the model has no routed experts", cli_text(o, OPT_MODEL));
     if (!status) {
-        sluice_stats(p.model.engine, &p.begin);
+        open_begin(&p.model, &p.begin);
         status = evaluate_all(&p, &err);
     }
     if (!status) status = finish(&p, cli_flag(o, OPT_JSON), &err);

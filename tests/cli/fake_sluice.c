@@ -195,7 +195,7 @@ static void fill_figures(struct sluice_stats *s)
     s->prefetch[0].wasted_bytes = 400000;
     s->prefetch[1].name = "next"; /* without figures */
     s->prefetch[2].name = "warm";
-    s->prefetch[2].reads = s->prefetch[2].useful = 7;
+    s->prefetch[2].named = s->prefetch[2].reads = s->prefetch[2].useful = 7; /* not judged: nothing chosen */
     s->routes[0].name = "selected";
     s->routes[0].steps = 3;
     s->routes[0].tokens = 96;

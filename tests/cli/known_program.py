@@ -44,6 +44,9 @@ class Known(Folder):
         self.assertEqual(out, first)
         self.assertRegex(err.decode(), r"loaded beforehand: [1-9]\d* experts")
         self.assertRegex(run(*words, "--hotlist", self.list, "--warm-experts", "5")[1].decode(), r"loaded beforehand: 5 experts")
+        out, err = run(*words, "--hotlist", self.list, "--experts", "64", "-v")
+        self.assertEqual(out, first)
+        self.assertRegex(err.decode(), r"warm +no +6[0-4] ")  # all of the warm-up, also what began as the engine was opened
         self.assertIn("room for", run(*words, "--pin", self.list, "--experts", "64", code=4)[1].decode())  # more than the cache holds
         with open(self.list, "w", encoding="utf-8") as out:
             out.write("\n".join(lines[:22]) + "\n")

@@ -466,7 +466,7 @@ full() { # FILE: everything is there
     has "$1" 'kept     17 experts of decode'
     has "$1" 'selected            3         0        96         1.50       1.25        2.5'
     has "$1" 'lookahead   yes      1000    75.0 %   25.0 %      400      300     60      40        3.6        0.4'
-    has "$1" 'warm         no         0         -        -        7        7      0       0        0.0        0.0'
+    has "$1" 'warm         no         7         -        -        7        7      0       0        0.0        0.0'
     has "$1" '1.50 GiB        3.00 KiB    70.0 %        900.0'
     hasnt "$1" '         next'
     hasnt "$1" '         layers'
