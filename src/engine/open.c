@@ -78,6 +78,20 @@ static uint32_t widest_align(const sluice_engine *e)
     return align;
 }
 
+/* A file may hold more than its architecture uses: made for a newer version, or by another writer. */
+static void warn_ignored(const sluice_engine *e)
+{
+    const struct model_ignored *x = &e->model->ignored;
+    if (e->model->n_mtp)
+        base_log(&e->log, BASE_LOG_DEBUG, "%zu tensors for predicting further tokens are not used", e->model->n_mtp);
+    if (x->n_tensors)
+        base_log(&e->log, BASE_LOG_WARN, "%zu tensors of the file are not used by architecture %s: %s%s", x->n_tensors,
+                 e->architecture, x->tensors, x->more_tensors ? ", ..." : "");
+    if (x->n_keys)
+        base_log(&e->log, BASE_LOG_WARN, "%zu settings of the file are not used by architecture %s: %s%s", x->n_keys,
+                 e->architecture, x->keys, x->more_keys ? ", ..." : "");
+}
+
 static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
 {
     os_cpu(&e->cpu);
@@ -85,9 +99,7 @@ static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
     enum sluice_status st = kernel_select(&e->cpu, e->options.cpu, &e->table, err);
     if (st) return st;
     if ((st = model_bind(e->gguf, &e->model, err))) return st;
-    if (e->model->n_ignored)
-        base_log(&e->log, BASE_LOG_DEBUG, "%zu tensors of the file are not used by architecture %s",
-                 e->model->n_ignored, e->architecture);
+    warn_ignored(e);
     if ((st = open_files(e, err))) return st;
     if ((st = open_sums(e, err))) return st;
     if (e->model->hp.n_expert)
@@ -263,9 +275,22 @@ enum sluice_status engine_open(const struct os_calls *os, const struct sluice_op
     return SLUICE_OK;
 }
 
+static void tell_touched(sluice_engine *e)
+{
+    struct os_touch_figures f;
+    if (!e->toucher) return;
+    os_touch_figures(e->toucher, &f);
+    for (int huge = 0; huge < 2; huge++)
+        if (f.ns[huge])
+            base_log(&e->log, BASE_LOG_DEBUG, "memory brought in ahead: %.1f MiB in %s pages, at %.2f GB/s",
+                     (double)f.bytes[huge] / (1 << 20), huge ? "huge" : "small",
+                     (double)f.bytes[huge] / (double)f.ns[huge]);
+}
+
 void sluice_engine_close(sluice_engine *e)
 {
     if (!e) return;
+    tell_touched(e);
     kernel_pool_destroy(e->pool);
     if (e->catalog) known_close(e);
     sizes_close(e);

@@ -1,5 +1,9 @@
 #include "model/arch.h"
 
+#include "model/attention.h"
+#include "model/ffn.h"
+#include "model/moe.h"
+
 #include <string.h>
 
 static const struct model_arch *const archs[] = {&arch_llama, &arch_olmoe, &arch_qwen2moe, &arch_qwen3moe};
@@ -12,3 +16,11 @@ const struct model_arch *model_arch_find(const char *name, size_t bytes)
 }
 
 const char *model_arch_list(void) { return "llama (with and without experts), olmoe, qwen2moe, qwen3moe"; }
+
+enum sluice_status model_layer_plain(struct model_run *r, const struct model_step *s, uint32_t layer,
+                                     struct sluice_error *err)
+{
+    enum sluice_status st = attention_gqa(r, s, layer, err);
+    if (st) return st;
+    return r->model->layers[layer].is_moe ? moe_block(r, s, layer, err) : ffn_block(r, s, layer, err);
+}

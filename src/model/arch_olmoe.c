@@ -1,30 +1,19 @@
 /* OLMoE (Muennighoff et al., 2024): queries and keys are RMS-normed as whole rows, softmax router whose weights are not
  * renormalised. */
 #include "model/arch.h"
-#include "model/attention.h"
-#include "model/moe.h"
 
 static const struct bind_row rows[] = {
     BIND_COMMON_ROWS,
-    {"attn_q_norm.weight", BIND_AT(q_norm), {D_Q}, BIND_VECTOR},
-    {"attn_k_norm.weight", BIND_AT(k_norm), {D_K}, BIND_VECTOR},
+    BIND_ROW_NORM_ROWS,
     {0},
 };
 
-static enum sluice_status finish(struct model_hparams *hp, struct sluice_error *err)
+static enum sluice_status finish(struct model_keys *k, struct model_hparams *hp)
 {
-    (void)err;
-    hp->n_ff_exp = hp->n_ff;
-    hp->n_ff_shexp = 0;
-    return SLUICE_OK;
+    hp->attention = (struct attention_kind){.qk_norm = QK_NORM_ROW, .neox = true};
+    model_hparams_no_shared(hp);
+    model_hparams_experts_as_dense(hp);
+    return k->status;
 }
 
-static enum sluice_status layer(struct model_run *r, const struct model_step *s, uint32_t l, struct sluice_error *err)
-{
-    static const struct attention_kind attention = {.qk_norm = QK_NORM_ROW, .neox = true};
-    const struct router_kind router = {.normalise = false, .scale = r->model->hp.expert_weights_scale};
-    enum sluice_status st = attention_gqa(r, s, l, &attention, err);
-    return st ? st : moe_block(r, s, l, &router, err);
-}
-
-const struct model_arch arch_olmoe = {.name = "olmoe", .rows = rows, .finish = finish, .layer = layer};
+const struct model_arch arch_olmoe = {.name = "olmoe", .rows = rows, .finish = finish, .layer = model_layer_plain};

@@ -11,7 +11,9 @@
 struct binder {
     const struct gguf *g;
     struct model *m;
-    size_t n_used, n_faults;
+    bool *used;     /* [gguf_n_tensors] */
+    uint32_t layer; /* that is being bound */
+    size_t n_faults;
     char faults[400]; /* the first few, in words */
 };
 
@@ -29,25 +31,42 @@ static void fault(struct binder *b, const char *format, ...)
     b->n_faults++;
 }
 
-static uint64_t dim_of(const struct model_hparams *hp, enum bind_dim d)
+static uint64_t dim_of(const struct model *m, uint32_t layer, uint8_t d)
 {
-    switch (d) {
+    const struct model_hparams *hp = &m->hp;
+    const struct model_layer_hparams *l = &hp->layer[layer];
+    const uint64_t k = (uint64_t)l->n_head_kv * l->d_head_k, v = (uint64_t)l->n_head_kv * l->d_head_v,
+                   q = (uint64_t)l->n_head * l->d_head_k * (hp->attention.gated ? 2 : 1);
+    switch ((enum bind_dim)d) {
     case D_NONE:
     case D_ONE: return 1;
     case D_EMBD: return hp->n_embd;
-    case D_Q: return (uint64_t)hp->n_head * hp->d_head_k;
-    case D_K: return (uint64_t)hp->n_head_kv * hp->d_head_k;
-    case D_V: return (uint64_t)hp->n_head_kv * hp->d_head_v;
-    case D_ATTN: return (uint64_t)hp->n_head * hp->d_head_v;
-    case D_HEAD: return hp->d_head_k;
-    case D_FF: return hp->n_ff;
-    case D_FF_EXP: return hp->n_ff_exp;
-    case D_FF_SHEXP: return hp->n_ff_shexp;
-    case D_EXPERT: return hp->n_expert;
+    case D_Q: return q;
+    case D_K: return k;
+    case D_V: return v;
+    case D_QKV: return q + k + v;
+    case D_ATTN: return (uint64_t)l->n_head * l->d_head_v;
+    case D_HEAD: return l->d_head_k;
+    case D_HEADS: return l->n_head;
+    case D_FF: return l->n_ff;
+    case D_FF_EXP: return l->n_ff_exp;
+    case D_FF_SHEXP: return l->n_ff_shexp;
+    case D_EXPERT: return l->n_expert;
     case D_VOCAB: return hp->n_vocab;
-    case D_ROT2: return hp->n_rot / 2;
+    case D_ROT2: return hp->ropes[0].n_rot / 2;
+    case D_CONV: return hp->n_conv;
+    case D_3EMBD: return 3 * (uint64_t)hp->n_embd;
+    case D_ARCH: break;
     }
-    return 0;
+    return m->arch->dim ? m->arch->dim(hp, layer, d) : 0;
+}
+
+static const struct gguf_tensor *find(struct binder *b, const char *name)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(b->g, name);
+    for (size_t i = 0; t && i < gguf_n_tensors(b->g); i++)
+        if (gguf_tensor(b->g, i) == t) b->used[i] = true;
+    return t;
 }
 
 /* Whether t has the wanted shape and a type that Sluice computes with. */
@@ -83,13 +102,13 @@ static void fill_tensor(const struct gguf_tensor *t, struct model_tensor *out)
 static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3], unsigned flags,
                         struct model_tensor *out)
 {
-    const struct gguf_tensor *t = gguf_find_tensor(b->g, name);
+    const struct gguf_tensor *t = find(b, name);
     if (!t) {
         if (!(flags & BIND_OPTIONAL)) fault(b, "tensor '%s' is missing", name);
         return;
     }
     uint64_t want[3];
-    for (int i = 0; i < 3; i++) want[i] = dim_of(&b->m->hp, dims[i]);
+    for (int i = 0; i < 3; i++) want[i] = dim_of(b->m, b->layer, dims[i]);
     if (!tensor_fits(b, t, want)) return;
     fill_tensor(t, out);
     out->is_vector = (flags & BIND_VECTOR) != 0;
@@ -100,22 +119,22 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
     }
     b->m->dense[b->m->n_dense++] = out;
     b->m->dense_bytes += t->bytes;
-    b->n_used++;
 }
 
-static const char *const part_names[MODEL_EXPERT_PARTS] = {"gate", "up", "down"};
+static const char *const matrix_names[MODEL_EXPERT_MATRICES] = {"gate", "up", "down"};
 
 /* Old files hold each expert's matrices as tensors of their own, "blk.N.ffn_gate.E.weight". */
-static void bind_single_experts(struct binder *b, uint32_t layer, int part, const uint64_t dims[3])
+static void bind_single_experts(struct binder *b, int matrix, const uint64_t dims[3])
 {
     struct model *m = b->m;
-    uint32_t n = m->hp.n_expert;
+    const uint32_t layer = b->layer;
+    uint32_t n = m->hp.layer[layer].n_expert;
     struct expert_layer *e = &m->experts[layer];
     const struct quant_type *type = NULL;
     for (uint32_t i = 0; i < n; i++) {
         char name[128];
-        snprintf(name, sizeof name, "blk.%" PRIu32 ".ffn_%s.%" PRIu32 ".weight", layer, part_names[part], i);
-        const struct gguf_tensor *t = gguf_find_tensor(b->g, name);
+        snprintf(name, sizeof name, "blk.%" PRIu32 ".ffn_%s.%" PRIu32 ".weight", layer, matrix_names[matrix], i);
+        const struct gguf_tensor *t = find(b, name);
         if (!t) {
             fault(b, "tensor '%s' is missing", name);
             return;
@@ -131,65 +150,116 @@ static void bind_single_experts(struct binder *b, uint32_t layer, int part, cons
             fault(b, "tensor '%s' is %" PRIu64 " bytes, too large for one expert", name, t->bytes);
             return;
         }
-        m->each[((size_t)layer * n + i) * MODEL_EXPERT_PARTS + (size_t)part] =
+        m->each[((size_t)layer * m->hp.n_expert + i) * MODEL_EXPERT_MATRICES + (size_t)matrix] =
             (struct expert_extent){.file = t->shard, .bytes = (uint32_t)t->bytes, .offset = t->offset};
-        e->part[part].bytes = (uint32_t)t->bytes;
-        b->n_used++;
+        e->part[matrix].bytes = (uint32_t)t->bytes;
     }
-    m->layers[layer].exps_type[part] = type;
-    e->each = m->each + (size_t)layer * n * MODEL_EXPERT_PARTS;
+    m->layers[layer].exps[matrix] = (struct model_expert_place){.type = type, .part = (uint8_t)matrix};
+    e->each = m->each + (size_t)layer * m->hp.n_expert * MODEL_EXPERT_MATRICES;
 }
 
-static void bind_experts(struct binder *b, uint32_t layer)
+/* One tensor with a slab an expert becomes a part. NULL if it is absent or unfit (which has been said). */
+static const struct gguf_tensor *bind_part(struct binder *b, const char *suffix, int part, const uint64_t dims[3])
+{
+    char name[128];
+    snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", b->layer, suffix);
+    const struct gguf_tensor *t = find(b, name);
+    if (!t || !tensor_fits(b, t, dims)) return NULL;
+    uint64_t slab = t->bytes / dims[2];
+    if (slab > UINT32_MAX / 4) {
+        fault(b, "tensor '%s': one expert is %" PRIu64 " bytes, too large", name, slab);
+        return NULL;
+    }
+    struct expert_layer *e = &b->m->experts[b->layer];
+    e->part[part].file = t->shard;
+    e->part[part].offset = t->offset;
+    e->part[part].stride_bytes = slab;
+    e->part[part].bytes = (uint32_t)slab;
+    return t;
+}
+
+/* ffn_gate_up_exps: rows of gate, then of up, as one part. */
+static void bind_fused(struct binder *b)
+{
+    const struct model_layer_hparams *lh = &b->m->hp.layer[b->layer];
+    struct model_expert_place *exps = b->m->layers[b->layer].exps;
+    struct expert_layer *e = &b->m->experts[b->layer];
+    e->n_parts = 2;
+    e->n_parts_first = 1;
+    const struct gguf_tensor *t =
+        bind_part(b, "ffn_gate_up_exps.weight", 0,
+                  (const uint64_t[3]){b->m->hp.n_embd, 2 * (uint64_t)lh->n_ff_exp, lh->n_expert});
+    if (t) {
+        const struct quant_type *type = quant_type(t->type);
+        exps[MODEL_GATE] = (struct model_expert_place){.type = type, .part = 0};
+        exps[MODEL_UP] = (struct model_expert_place){
+            .type = type, .part = 0, .at_bytes = lh->n_ff_exp * quant_row_bytes(type, b->m->hp.n_embd)};
+    }
+    t = bind_part(b, "ffn_down_exps.weight", 1, (const uint64_t[3]){lh->n_ff_exp, b->m->hp.n_embd, lh->n_expert});
+    if (t)
+        exps[MODEL_DOWN] = (struct model_expert_place){.type = quant_type(t->type), .part = 1};
+    else
+        fault(b, "tensor 'blk.%" PRIu32 ".ffn_down_exps.weight' is missing or unfit", b->layer);
+}
+
+static bool has(const struct binder *b, const char *format, uint32_t layer, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, format, layer, name);
+    return gguf_find_tensor(b->g, full) != NULL;
+}
+
+static void bind_experts(struct binder *b)
 {
     struct model *m = b->m;
-    const struct model_hparams *hp = &m->hp;
-    struct expert_layer *e = &m->experts[layer];
+    const struct model_layer_hparams *lh = &m->hp.layer[b->layer];
+    struct expert_layer *e = &m->experts[b->layer];
     *e = (struct expert_layer){
-        .n_expert = hp->n_expert, .n_used = hp->n_expert_used, .n_parts = MODEL_EXPERT_PARTS, .n_parts_first = 2};
-    for (int part = 0; part < MODEL_EXPERT_PARTS; part++) {
-        uint64_t in = part == MODEL_DOWN ? hp->n_ff_exp : hp->n_embd,
-                 out = part == MODEL_DOWN ? hp->n_embd : hp->n_ff_exp;
-        const uint64_t dims[3] = {in, out, hp->n_expert};
-        char name[128];
-        snprintf(name, sizeof name, "blk.%" PRIu32 ".ffn_%s_exps.weight", layer, part_names[part]);
-        const struct gguf_tensor *t = gguf_find_tensor(b->g, name);
-        if (!t) {
-            char single[128];
-            snprintf(single, sizeof single, "blk.%" PRIu32 ".ffn_%s.0.weight", layer, part_names[part]);
-            if (gguf_find_tensor(b->g, single))
-                bind_single_experts(b, layer, part, dims);
-            else
-                fault(b, "tensor '%s' is missing", name);
-            continue;
+        .n_expert = lh->n_expert, .n_used = lh->n_expert_used, .n_parts = MODEL_EXPERT_MATRICES, .n_parts_first = 2};
+    if (has(b, "blk.%" PRIu32 ".%s", b->layer, "ffn_gate_up_exps.weight")) {
+        bind_fused(b);
+        return;
+    }
+    for (int matrix = 0; matrix < MODEL_EXPERT_MATRICES; matrix++) {
+        const bool down = matrix == MODEL_DOWN;
+        const uint64_t dims[3] = {down ? lh->n_ff_exp : m->hp.n_embd, down ? m->hp.n_embd : lh->n_ff_exp, lh->n_expert};
+        char suffix[64];
+        snprintf(suffix, sizeof suffix, "ffn_%s_exps.weight", matrix_names[matrix]);
+        if (has(b, "blk.%" PRIu32 ".%s", b->layer, suffix)) {
+            const struct gguf_tensor *t = bind_part(b, suffix, matrix, dims);
+            if (t)
+                m->layers[b->layer].exps[matrix] =
+                    (struct model_expert_place){.type = quant_type(t->type), .part = (uint8_t)matrix};
+        } else if (has(b, "blk.%" PRIu32 ".ffn_%s.0.weight", b->layer, matrix_names[matrix])) {
+            bind_single_experts(b, matrix, dims);
+        } else {
+            fault(b, "tensor 'blk.%" PRIu32 ".%s' is missing", b->layer, suffix);
         }
-        if (!tensor_fits(b, t, dims)) continue;
-        uint64_t slab = t->bytes / hp->n_expert;
-        if (slab > UINT32_MAX / 4) {
-            fault(b, "tensor '%s': one expert is %" PRIu64 " bytes, too large", name, slab);
-            continue;
-        }
-        m->layers[layer].exps_type[part] = quant_type(t->type);
-        e->part[part].file = t->shard;
-        e->part[part].offset = t->offset;
-        e->part[part].stride_bytes = slab;
-        e->part[part].bytes = (uint32_t)slab;
-        b->n_used++;
     }
 }
 
-static void bind_layer(struct binder *b, uint32_t layer)
+static bool row_applies(const struct binder *b, unsigned flags)
 {
-    struct model *m = b->m;
-    struct model_layer *l = &m->layers[layer];
-    l->is_moe = m->hp.n_expert > 0;
-    for (const struct bind_row *row = m->arch->rows; row->suffix; row++) {
-        if ((row->flags & BIND_MOE && !l->is_moe) || (row->flags & BIND_DENSE && l->is_moe)) continue;
+    const struct model_layer_hparams *lh = &b->m->hp.layer[b->layer];
+    if (flags & BIND_MOE && !lh->n_expert) return false;
+    if (flags & BIND_DENSE && lh->n_expert) return false;
+    if (flags & BIND_RECURRENT && !lh->no_kv) return false;
+    if (flags & BIND_ATTENTION && lh->no_kv) return false;
+    if (flags & BIND_SHARED && !lh->n_ff_shexp) return false;
+    return true;
+}
+
+static void bind_layer(struct binder *b)
+{
+    struct model_layer *l = &b->m->layers[b->layer];
+    l->is_moe = b->m->hp.layer[b->layer].n_expert > 0;
+    for (const struct bind_row *row = b->m->arch->rows; row->suffix; row++) {
+        if (!row_applies(b, row->flags)) continue;
         char name[128];
-        snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", layer, row->suffix);
+        snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", b->layer, row->suffix);
         bind_tensor(b, name, row->dims, row->flags, (struct model_tensor *)((char *)l + row->at));
     }
-    if (l->is_moe) bind_experts(b, layer);
+    if (l->is_moe) bind_experts(b);
 }
 
 static int by_place(const void *a, const void *b)
@@ -206,49 +276,114 @@ static enum sluice_status model_alloc(const struct gguf *g, struct model *m, str
     m->experts = calloc(n, sizeof *m->experts);
     m->dense = calloc(gguf_n_tensors(g) + 1, sizeof *m->dense);
     bool single = gguf_find_tensor(g, "blk.0.ffn_down.0.weight") != NULL;
-    if (single && m->hp.n_expert) m->each = calloc(n * m->hp.n_expert * MODEL_EXPERT_PARTS, sizeof *m->each);
+    if (single && m->hp.n_expert) m->each = calloc(n * m->hp.n_expert * MODEL_EXPERT_MATRICES, sizeof *m->each);
     if (!m->layers || !m->experts || !m->dense || (single && m->hp.n_expert && !m->each))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the model's directory (%zu layers)", n);
     return SLUICE_OK;
 }
 
-static enum sluice_status check_arch(const struct gguf *g, struct model *m, struct sluice_error *err)
+static enum sluice_status check_arch(struct model_keys *k, struct model *m)
 {
     struct gguf_str arch;
-    enum sluice_status st = gguf_get_str(g, "general.architecture", true, &arch, err);
+    enum sluice_status st = gguf_get_str(k->g, "general.architecture", true, &arch, k->err);
     if (st) return st;
     m->arch = model_arch_find(arch.at, arch.bytes);
     if (!m->arch) {
-        base_fail(err, SLUICE_ERR_MODEL, NULL, "%s: architecture '%.*s' is not supported", gguf_shard(g, 0)->path,
+        base_fail(k->err, SLUICE_ERR_MODEL, NULL, "%s: architecture '%.*s' is not supported", gguf_shard(k->g, 0)->path,
                   (int)(arch.bytes < 60 ? arch.bytes : 60), arch.at);
-        base_hint(err, "supported are %s", model_arch_list());
+        base_hint(k->err, "supported are %s", model_arch_list());
         return SLUICE_ERR_MODEL;
     }
-    if ((st = model_hparams_read(g, &m->hp, err))) return st;
+    k->arch = m->arch->name;
+    if ((st = model_hparams_read(k, &m->hp))) return st;
     if (!m->hp.n_expert && !m->arch->moe_optional)
-        return base_fail(err, SLUICE_ERR_MODEL, "the file is damaged",
-                         "%s: architecture '%s' needs key '%s.expert_count' above 0", gguf_shard(g, 0)->path,
+        return base_fail(k->err, SLUICE_ERR_MODEL, "the file is damaged",
+                         "%s: architecture '%s' needs key '%s.expert_count' above 0", gguf_shard(k->g, 0)->path,
                          m->arch->name, m->arch->name);
-    return m->arch->finish ? m->arch->finish(&m->hp, err) : SLUICE_OK;
+    if (m->arch->finish && (st = m->arch->finish(k, &m->hp))) return st;
+    return model_hparams_settle(k, &m->hp);
+}
+
+static void bind_rows(struct binder *b)
+{
+    struct model *m = b->m;
+    const uint8_t embd[3] = {D_EMBD}, vocab[3] = {D_EMBD, D_VOCAB}, one[3] = {D_ONE}, rot[3] = {D_ROT2};
+    bind_tensor(b, "token_embd.weight", vocab, 0, &m->token_embd);
+    if (!m->arch->own_output_norm) bind_tensor(b, "output_norm.weight", embd, BIND_VECTOR, &m->output_norm);
+    bind_tensor(b, "output.weight", vocab, BIND_OPTIONAL, &m->output);
+    bind_tensor(b, "output.scale", one, BIND_OPTIONAL | BIND_VECTOR, &m->output_scale);
+    bind_tensor(b, "rope_freqs.weight", rot, BIND_OPTIONAL | BIND_VECTOR, &m->rope_freqs);
+    bind_tensor(b, "rope_factors_long.weight", rot, BIND_OPTIONAL | BIND_VECTOR, &m->rope_long);
+    bind_tensor(b, "rope_factors_short.weight", rot, BIND_OPTIONAL | BIND_VECTOR, &m->rope_short);
+    for (const struct bind_row *row = m->arch->model_rows; row && row->suffix; row++)
+        bind_tensor(b, row->suffix, row->dims, row->flags, (struct model_tensor *)((char *)m + row->at));
+    m->output_tied = !m->output.name;
+    for (b->layer = 0; b->layer < m->hp.n_layer; b->layer++) bind_layer(b);
+}
+
+static void remember(char *names, size_t names_bytes, bool *more, const char *name, size_t bytes)
+{
+    const size_t at = strlen(names);
+    if (*more || at + bytes + 3 > names_bytes) {
+        *more = true;
+        return;
+    }
+    snprintf(names + at, names_bytes - at, "%s%.*s", at ? ", " : "", (int)bytes, name);
+}
+
+/* A key whose value is 0, false or an empty list asks for nothing. */
+static bool asks_for_nothing(const struct gguf_value *v)
+{
+    const bool array = v->type == GGUF_ARRAY;
+    for (uint64_t i = 0; i < (array ? v->n : 1); i++) {
+        double number;
+        bool flag;
+        if (gguf_item_f64(v, i, &number) ? number != 0 : !gguf_item_bool(v, i, &flag) || flag) return false;
+    }
+    return true;
+}
+
+/* The other way round: what the file has and nothing here asked for. */
+static void find_ignored(struct binder *b, const struct model_keys *k)
+{
+    struct model_ignored *x = &b->m->ignored;
+    for (size_t i = 0; i < gguf_n_tensors(b->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor(b->g, i);
+        unsigned block;
+        if (b->used[i]) continue;
+        if (sscanf(t->name, "blk.%u.", &block) == 1 && block >= b->m->hp.n_layer && b->m->hp.n_layer_mtp) {
+            b->m->n_mtp++;
+            continue;
+        }
+        x->n_tensors++;
+        remember(x->tensors, sizeof x->tensors, &x->more_tensors, t->name, strlen(t->name));
+    }
+    const size_t prefix = strlen(k->arch);
+    for (size_t i = 0; i < gguf_n_values(b->g); i++) {
+        const struct gguf_value *v = gguf_value(b->g, i);
+        if (k->used[i] || v->key.bytes <= prefix || memcmp(v->key.at, k->arch, prefix) || v->key.at[prefix] != '.')
+            continue;
+        if (asks_for_nothing(v)) continue;
+        x->n_keys++;
+        remember(x->keys, sizeof x->keys, &x->more_keys, v->key.at, v->key.bytes);
+    }
 }
 
 enum sluice_status model_bind(const struct gguf *g, struct model **out, struct sluice_error *err)
 {
     *out = NULL;
     struct model *m = calloc(1, sizeof *m);
-    if (!m) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the model's directory");
-    enum sluice_status st = check_arch(g, m, err);
+    struct model_keys k = {.g = g, .arch = "", .err = err, .used = calloc(gguf_n_values(g) + 1, sizeof *k.used)};
+    struct binder b = {.g = g, .m = m, .used = calloc(gguf_n_tensors(g) + 1, sizeof *b.used)};
+    enum sluice_status st = SLUICE_OK;
+    if (!m || !k.used || !b.used) {
+        st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the model's directory");
+        goto done;
+    }
+    st = check_arch(&k, m);
     if (!st) st = model_alloc(g, m, err);
-    if (st) goto fail;
-
-    struct binder b = {.g = g, .m = m};
-    bind_tensor(&b, "token_embd.weight", (const uint8_t[3]){D_EMBD, D_VOCAB}, 0, &m->token_embd);
-    bind_tensor(&b, "output_norm.weight", (const uint8_t[3]){D_EMBD}, BIND_VECTOR, &m->output_norm);
-    bind_tensor(&b, "output.weight", (const uint8_t[3]){D_EMBD, D_VOCAB}, BIND_OPTIONAL, &m->output);
-    bind_tensor(&b, "output.scale", (const uint8_t[3]){D_ONE}, BIND_OPTIONAL | BIND_VECTOR, &m->output_scale);
-    bind_tensor(&b, "rope_freqs.weight", (const uint8_t[3]){D_ROT2}, BIND_OPTIONAL | BIND_VECTOR, &m->rope_freqs);
-    m->output_tied = !m->output.name;
-    for (uint32_t l = 0; l < m->hp.n_layer; l++) bind_layer(&b, l);
+    if (st) goto done;
+    bind_rows(&b);
     if (b.n_faults) {
         size_t shown = 1;
         for (const char *p = b.faults; (p = strstr(p, "; ")); p += 2) shown++;
@@ -258,14 +393,15 @@ enum sluice_status model_bind(const struct gguf *g, struct model **out, struct s
                        "the file is incomplete, made for another version of the format, or uses a type that is not "
                        "supported; `sluice inspect` lists its tensors",
                        "%s: %s%s", gguf_shard(g, 0)->path, b.faults, more);
-        goto fail;
+        goto done;
     }
-    m->n_ignored = gguf_n_tensors(g) - b.n_used;
+    find_ignored(&b, &k);
     qsort(m->dense, m->n_dense, sizeof *m->dense, by_place);
     *out = m;
-    return SLUICE_OK;
-fail:
-    model_free(m);
+done:
+    free(b.used);
+    free(k.used);
+    if (st) model_free(m);
     return st;
 }
 

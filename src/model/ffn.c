@@ -1,12 +1,15 @@
 #include "model/ffn.h"
 
 #include "base/math.h"
+#include "model/norm.h"
 
 struct ffn_job {
     struct model_run *r;
     const struct model_layer *l;
     size_t n_tokens, n_ff;
-    bool shared;
+    bool shared, join;
+    enum kernel_act act;
+    float limit;
     float *y;
 };
 
@@ -30,13 +33,13 @@ static void activate(void *arg, unsigned worker, unsigned n_workers)
             finish_row(gate, job->n_ff, model_vector(&job->l->gate_bias), model_vector(&job->l->gate_scale));
             finish_row(up, job->n_ff, model_vector(&job->l->up_bias), model_vector(&job->l->up_scale));
         }
-        job->r->kernel.table->silu_mul(gate, up, job->n_ff, gate);
+        job->r->kernel.table->act_mul(job->act, job->limit, gate, up, job->n_ff, gate);
     }
 }
 
 /* gate, up, activation, down: y[n_tokens][n_embd]. */
-static void swiglu(struct ffn_job *job, struct kernel_acts *acts, const struct model_tensor *gate,
-                   const struct model_tensor *up, const struct model_tensor *down)
+static void gated(struct ffn_job *job, struct kernel_acts *acts, const struct model_tensor *gate,
+                  const struct model_tensor *up, const struct model_tensor *down)
 {
     const struct kernel_ctx *k = &job->r->kernel;
     struct model_scratch *sc = &job->r->scratch;
@@ -52,7 +55,8 @@ static void swiglu(struct ffn_job *job, struct kernel_acts *acts, const struct m
     kernel_matmul(k, &out, NULL, &hidden, job->y);
 }
 
-static void add_rows(void *arg, unsigned worker, unsigned n_workers)
+/* The end of a dense block for each token: bias and factor, and into the residual stream if it goes there. */
+static void finish_rows(void *arg, unsigned worker, unsigned n_workers)
 {
     struct ffn_job *job = arg;
     const size_t n = job->r->model->hp.n_embd;
@@ -60,22 +64,32 @@ static void add_rows(void *arg, unsigned worker, unsigned n_workers)
     kernel_pool_range(worker, n_workers, job->n_tokens, 1, &begin, &end);
     for (size_t t = begin; t < end; t++) {
         finish_row(job->y + t * n, n, model_vector(&job->l->down_bias), model_vector(&job->l->down_scale));
-        job->r->kernel.table->add(job->r->scratch.x + t * n, job->y + t * n, n);
+        if (job->join) model_join(job->r, job->r->scratch.x + t * n, job->y + t * n, &job->l->ffn_post_norm);
     }
+}
+
+static void dense(struct model_run *r, const struct model_step *s, uint32_t layer, bool join, float *y)
+{
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer *l = &r->model->layers[layer];
+    struct model_scratch *sc = &r->scratch;
+    model_norm(r, sc->x, &l->ffn_norm, &l->ffn_norm_bias, s->n_tokens, sc->h);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, sc->h, hp->n_embd, s->n_tokens, sc->acts_in);
+    struct ffn_job job = {.r = r, .l = l, .n_tokens = s->n_tokens, .act = hp->dense_act, .join = join, .y = y};
+    gated(&job, &acts, &l->gate, &l->up, &l->down);
+    kernel_pool_run(r->kernel.pool, finish_rows, &job);
+}
+
+void ffn_dense(struct model_run *r, const struct model_step *s, uint32_t layer, float *y)
+{
+    dense(r, s, layer, false, y);
 }
 
 enum sluice_status ffn_block(struct model_run *r, const struct model_step *s, uint32_t layer, struct sluice_error *err)
 {
     (void)err;
-    const struct model_hparams *hp = &r->model->hp;
-    const struct model_layer *l = &r->model->layers[layer];
-    struct model_scratch *sc = &r->scratch;
-    kernel_rms_norm_rows(&r->kernel, sc->x, model_vector(&l->ffn_norm), hp->n_embd, s->n_tokens, hp->norm_eps, sc->h);
-    struct kernel_acts acts;
-    kernel_acts_place(&acts, sc->h, hp->n_embd, s->n_tokens, sc->acts_in);
-    struct ffn_job job = {.r = r, .l = l, .n_tokens = s->n_tokens, .y = sc->y};
-    swiglu(&job, &acts, &l->gate, &l->up, &l->down);
-    kernel_pool_run(r->kernel.pool, add_rows, &job);
+    dense(r, s, layer, true, r->scratch.y);
     return SLUICE_OK;
 }
 
@@ -83,8 +97,10 @@ void ffn_shared(struct model_run *r, const struct model_step *s, uint32_t layer,
 {
     const struct model_layer *l = &r->model->layers[layer];
     const size_t n = r->model->hp.n_embd;
-    struct ffn_job job = {.r = r, .l = l, .n_tokens = s->n_tokens, .shared = true, .y = y};
-    swiglu(&job, acts, &l->shexp_gate, &l->shexp_up, &l->shexp_down);
+    const struct moe_kind *moe = &r->model->hp.moe;
+    struct ffn_job job = {
+        .r = r, .l = l, .n_tokens = s->n_tokens, .shared = true, .act = moe->act, .limit = moe->shexp_limit, .y = y};
+    gated(&job, acts, &l->shexp_gate, &l->shexp_up, &l->shexp_down);
     const float *gate = model_vector(&l->shexp_gate_inp);
     if (!gate) return;
     for (size_t t = 0; t < s->n_tokens; t++) {

@@ -1,5 +1,6 @@
 #include "model/foresight.h"
 
+#include "model/moe.h"
 #include "model/router.h"
 
 #include <stdlib.h>
@@ -71,10 +72,11 @@ static void judge(struct model_run *r, enum predict_source source, uint32_t laye
 void foresight_learn(struct model_run *r, const struct model_step *s, uint32_t layer)
 {
     struct model_foresight *f = r->foresight;
-    const uint32_t k = r->model->hp.n_expert_used;
+    const uint32_t k = r->model->hp.layer[layer].n_expert_used;
     const uint32_t *ids = r->scratch.ids;
     if (!f) return;
-    for (uint32_t j = 0; j < k; j++) f->last[(size_t)layer * k + j] = (uint16_t)ids[(s->n_tokens - 1) * k + j];
+    uint16_t *last = f->last + (size_t)layer * r->model->hp.n_expert_used;
+    for (uint32_t j = 0; j < k; j++) last[j] = (uint16_t)ids[(s->n_tokens - 1) * k + j];
     if (!f->predict) return;
     for (int source = 0; source < PREDICT_SOURCES; source++)
         if (s->n_tokens == 1)
@@ -100,35 +102,34 @@ static void name(struct model_run *r, enum predict_source source, enum expert_so
     expert_guess(r->cache, as, false, layer, ids, width);
 }
 
-/* The router of `layer` on the present residual stream of tokens [begin, begin + n): logits in scratch.ahead_router. */
+/* The scores by which the router of `layer` would choose on the present residual stream of tokens [begin, begin + n),
+ * in scratch.ahead_router. */
 static void look(struct model_run *r, uint32_t layer, size_t begin, size_t n)
 {
     const struct model_hparams *hp = &r->model->hp;
-    const struct model_layer *l = &r->model->layers[layer];
     struct model_scratch *sc = &r->scratch;
-    kernel_rms_norm_rows(&r->kernel, sc->x + begin * hp->n_embd, model_vector(&l->ffn_norm), hp->n_embd, n,
-                         hp->norm_eps, sc->ahead_h);
-    const struct kernel_weight router = model_weight(&l->router);
+    const uint32_t n_expert = hp->layer[layer].n_expert;
     struct kernel_acts acts;
-    kernel_acts_place(&acts, sc->ahead_h, hp->n_embd, n, sc->ahead_acts);
-    kernel_acts_fill(&r->kernel, &acts, router.type->form);
-    kernel_matmul(&r->kernel, &router, NULL, &acts, sc->ahead_router);
+    moe_router_logits(r, layer, sc->x + begin * hp->n_embd, n, sc->ahead_h, sc->ahead_acts, &acts, sc->ahead_router);
+    for (size_t t = 0; t < n; t++)
+        router_scores(r->kernel.table, &hp->moe.router, sc->ahead_router + t * n_expert,
+                      model_vector(&r->model->layers[layer].probs_bias), n_expert);
 }
 
 static void name_for_token(struct model_run *r, uint32_t layer, uint32_t to)
 {
     struct model_foresight *f = r->foresight;
-    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer_hparams *here = &r->model->hp.layer[layer], *next = &r->model->hp.layer[to];
     uint32_t ids[PREDICT_WIDTH_MAX];
-    const uint32_t most = smaller(smaller(LOOK_WIDTH_FACTOR * hp->n_expert_used, PREDICT_WIDTH_MAX), hp->n_expert);
+    const uint32_t most = smaller(smaller(LOOK_WIDTH_FACTOR * next->n_expert_used, PREDICT_WIDTH_MAX), next->n_expert);
     if (predict_on(f->predict, PREDICT_LOOKAHEAD)) {
         look(r, to, 0, 1);
-        router_rank(r->scratch.ahead_router, hp->n_expert, most, ids);
+        router_rank(r->scratch.ahead_router, next->n_expert, most, ids);
         name(r, PREDICT_LOOKAHEAD, EXPERT_LOOKAHEAD, to, ids, most);
     }
     if (predict_on(f->predict, PREDICT_TRANSITIONS)) {
         uint32_t there,
-            n = predict_transitions(f->predict, layer, r->scratch.ids, hp->n_expert_used, &there, ids, most);
+            n = predict_transitions(f->predict, layer, r->scratch.ids, here->n_expert_used, &there, ids, most);
         if (n) name(r, PREDICT_TRANSITIONS, EXPERT_TRANSITIONS, there, ids, n);
     }
 }
@@ -137,7 +138,7 @@ static void name_for_token(struct model_run *r, uint32_t layer, uint32_t to)
 static uint32_t look_all(struct model_run *r, const struct model_step *s, uint32_t to)
 {
     struct model_foresight *f = r->foresight;
-    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer_hparams *hp = &r->model->hp.layer[to];
     const uint32_t k = smaller(hp->n_expert_used, PREDICT_WIDTH_MAX);
     uint32_t ids[PREDICT_WIDTH_MAX], n = 0;
     memset(f->counts, 0, hp->n_expert * sizeof *f->counts);
@@ -164,7 +165,7 @@ static uint32_t missing(const struct model_run *r, uint32_t layer, const uint32_
 static void name_for_prompt(struct model_run *r, const struct model_step *s, uint32_t to)
 {
     struct model_foresight *f = r->foresight;
-    const uint32_t n_expert = r->model->hp.n_expert;
+    const uint32_t n_expert = r->model->hp.layer[to].n_expert;
     const bool looks = f->predict && predict_on(f->predict, PREDICT_LOOKAHEAD);
     uint32_t n = 0;
     if (looks && f->route != FORESIGHT_LAYERS) n = look_all(r, s, to);
@@ -200,11 +201,11 @@ static void name_for_next(struct model_run *r)
 {
     struct model_foresight *f = r->foresight;
     const struct model_hparams *hp = &r->model->hp;
-    const uint32_t k = hp->n_expert_used, most = smaller(smaller(k, PREDICT_WIDTH_MAX), hp->n_expert);
     uint32_t ids[PREDICT_WIDTH_MAX], last[PREDICT_WIDTH_MAX], n_reads = 0;
     for (uint32_t layer = 0; layer < hp->n_layer && n_reads < NEXT_READS_MAX; layer++) {
         if (!r->model->layers[layer].is_moe) continue;
-        for (uint32_t j = 0; j < most; j++) last[j] = f->last[(size_t)layer * k + j];
+        const uint32_t most = smaller(hp->layer[layer].n_expert_used, PREDICT_WIDTH_MAX);
+        for (uint32_t j = 0; j < most; j++) last[j] = f->last[(size_t)layer * hp->n_expert_used + j];
         uint32_t n = predict_next(f->predict, layer, last, most, ids, most);
         if (!n) return;
         name(r, PREDICT_NEXT, EXPERT_NEXT, layer, ids, n);

@@ -1,8 +1,11 @@
 #include "model/forward.h"
 
+#include "base/math.h"
+
 #include "model/arch.h"
-#include "model/attention.h"
 #include "model/foresight.h"
+#include "model/norm.h"
+#include "model/rope.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +16,8 @@ static void embed(struct model_run *r, const struct model_step *s)
     const size_t n = r->model->hp.n_embd, row_bytes = quant_row_bytes(e->type, n);
     for (size_t t = 0; t < s->n_tokens; t++)
         e->type->decode((const uint8_t *)e->data + (size_t)s->ids[t] * row_bytes, r->scratch.x + t * n, n);
+    if (r->model->hp.embedding_scale != 1)
+        r->kernel.table->scale(r->scratch.x, r->model->hp.embedding_scale, s->n_tokens * n);
 }
 
 /* A NaN or infinity means damaged weights (or a model that overflows): the next token would be nonsense. */
@@ -27,6 +32,18 @@ static enum sluice_status check_finite(const struct model_step *s, const float *
     return SLUICE_OK;
 }
 
+/* What the product of one row of logits still lacks. */
+static void finish_logits(const struct model_run *r, float *row)
+{
+    const struct model *m = r->model;
+    const struct model_hparams *hp = &m->hp;
+    const float *scale = model_vector(&m->output_scale), cap = hp->logit_softcap;
+    if (scale) r->kernel.table->scale(row, *scale, hp->n_vocab);
+    if (m->output_bias.name) r->kernel.table->add(row, model_vector(&m->output_bias), hp->n_vocab);
+    if (hp->logit_scale != 1) r->kernel.table->scale(row, hp->logit_scale, hp->n_vocab);
+    for (size_t i = 0; cap != 0 && i < hp->n_vocab; i++) row[i] = cap * math_tanh(row[i] / cap);
+}
+
 /* Final norm and output product for tokens [begin, begin + n), n <= MODEL_LOGITS_ROWS. */
 static enum sluice_status logits_of(struct model_run *r, const struct model_step *s, size_t begin, size_t n,
                                     struct sluice_error *err)
@@ -35,16 +52,14 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
     struct model_scratch *sc = &r->scratch;
     const size_t n_embd = m->hp.n_embd, n_vocab = m->hp.n_vocab;
     const struct kernel_weight w = model_weight(&m->output);
-    kernel_rms_norm_rows(&r->kernel, sc->x + begin * n_embd, model_vector(&m->output_norm), n_embd, n, m->hp.norm_eps,
-                         sc->h);
+    model_norm(r, sc->x + begin * n_embd, &m->output_norm, &m->output_norm_bias, n, sc->h);
     struct kernel_acts acts;
     kernel_acts_place(&acts, sc->h, n_embd, n, sc->acts_in);
     kernel_acts_fill(&r->kernel, &acts, w.type->form);
     kernel_matmul(&r->kernel, &w, NULL, &acts, sc->logits);
-    const float *scale = model_vector(&m->output_scale);
-    for (size_t i = 0; scale && i < n * n_vocab; i++) sc->logits[i] *= *scale;
     for (size_t i = 0; i < n; i++) {
-        const float *row = sc->logits + i * n_vocab;
+        float *row = sc->logits + i * n_vocab;
+        finish_logits(r, row);
         enum sluice_status st = check_finite(s, row, n_vocab, begin + i, err);
         if (st) return st;
         if (!s->logits(s->user, begin + i, row)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
@@ -55,7 +70,7 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
 enum sluice_status model_forward(struct model_run *r, const struct model_step *s, struct sluice_error *err)
 {
     embed(r, s);
-    attention_angles(r, s);
+    model_rope_angles(r, s);
     for (uint32_t layer = 0; layer < r->model->hp.n_layer; layer++) {
         if (r->go_on && !r->go_on(r->user, layer)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
         enum sluice_status st = r->model->arch->layer(r, s, layer, err);

@@ -1,9 +1,11 @@
-/* Hyper-parameters of a model, read from GGUF metadata (keys "ARCH.*") and checked. Names follow the keys. */
+/* Hyper-parameters of a model, read from GGUF metadata (keys "ARCH.*") and checked. Names follow the keys. What may
+ * differ from layer to layer stands in struct model_layer_hparams; architectures adjust it in their finish function. */
 #ifndef MODEL_HPARAMS_H
 #define MODEL_HPARAMS_H
 
 #include "base/error.h"
-#include "gguf/gguf.h"
+#include "kernel/kernel.h"
+#include "model/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,25 +13,120 @@
 #define MODEL_LAYERS_MAX 512
 #define MODEL_EMBD_MAX 65536
 #define MODEL_HEADS_MAX 1024
-#define MODEL_HEAD_DIM_MAX 512
+#define MODEL_HEAD_DIM_MAX 576
+#define MODEL_FF_MAX (UINT32_MAX / 4)
 #define MODEL_EXPERTS_MAX 1024
 #define MODEL_TOPK_MAX 64
 #define MODEL_CTX_MAX (1u << 24)
+#define MODEL_ROPES 2
+#define MODEL_NO_ROPE 255u
+
+/* One set of rotation angles. angle_i = position * frequency_i; frequencies by model_rope_frequencies (rope.h). */
+struct model_rope {
+    uint32_t n_rot; /* rotated dimensions of a head */
+    float base;     /* frequency_i = scale * base^(-2i / n_rot), divided by the factors where there are any */
+    float scale;
+    bool factors; /* rope_freqs, rope_factors_long and rope_factors_short apply */
+    bool yarn;    /* frequencies are mixed by a ramp between beta_fast and beta_slow */
+    float beta_fast, beta_slow;
+    float ext_factor;
+    uint32_t n_ctx_orig; /* what the model was trained for before the scaling */
+    float magnitude;     /* cos and sin are multiplied with it */
+};
+
+enum router_gate {
+    ROUTER_SOFTMAX,          /* over all experts */
+    ROUTER_SIGMOID,          /* each for itself */
+    ROUTER_SOFTMAX_SELECTED, /* over the chosen ones; chosen by logit */
+    ROUTER_SQRT_SOFTPLUS,
+};
+
+struct router_kind {
+    enum router_gate gate;
+    bool by_logit;                    /* chosen by logit, whatever the gate makes of it */
+    bool normalise;                   /* divide the chosen weights by their sum (clamped to at least 2^-14) */
+    float scale;                      /* then multiply; 1: none */
+    uint32_t n_groups, n_groups_used; /* over 1: only the best groups compete; a group counts its best two */
+};
+
+/* How a routed layer differs from the plain one. */
+struct moe_kind {
+    struct router_kind router;
+    enum kernel_act act;
+    float limit, shexp_limit; /* of the clamped activations */
+    bool weights_first;       /* weights go on the experts' input, not their output */
+};
+
+enum attention_qk_norm { QK_NORM_NONE, QK_NORM_HEAD /* RMS of each head */, QK_NORM_ROW /* RMS of the whole row */ };
+
+struct attention_kind {
+    enum attention_qk_norm qk_norm; /* with attn_q_norm and attn_k_norm; a file without these: no weights */
+    bool norm_after_rope;
+    bool norm_roped_only; /* only in layers that rotate */
+    bool v_norm;          /* RMS of each value head, without weights */
+    bool neox;            /* RoPE pairs (i, i + n_rot/2); else adjacent pairs */
+    bool gated;    /* the q product gives [q | gate] for each head; the output is multiplied with sigmoid(gate) */
+    float scale;   /* of scores; 0: 1 / sqrt(d_head_k) */
+    float softcap; /* 0: none */
+    /* Queries of layers without RoPE grow with the position: times 1 + t_scale * ln(floor((pos + 1) / t_floor) + 1). 0:
+     * not. */
+    float t_scale, t_floor;
+};
+
+struct model_layer_hparams {
+    uint32_t n_head, n_head_kv, d_head_k, d_head_v;
+    uint32_t window;     /* 0: all positions are seen */
+    bool window_chunks;  /* chunks instead of a sliding window */
+    uint8_t rope;        /* index of ropes, or MODEL_NO_ROPE */
+    uint32_t kv_k, kv_v; /* elements of a position in the KV cache; as the heads say unless the architecture set them */
+    uint32_t kv_block;   /* a cache type's blocks must divide it; likewise */
+    bool no_kv;          /* nothing is cached by position (recurrent layers) */
+    uint32_t state_floats;                      /* recurrent state */
+    uint32_t n_ff;                              /* dense feed-forward, 0: none */
+    uint32_t n_expert, n_expert_used, n_ff_exp; /* n_expert 0: a dense layer */
+    uint32_t n_ff_shexp;                        /* all shared experts together; 0: none */
+};
 
 struct model_hparams {
     char arch[32];
     uint32_t n_layer, n_embd, n_vocab, n_ctx_train;
-    uint32_t n_head, n_head_kv, d_head_k, d_head_v;
-    uint32_t n_rot;                                         /* rotated dimensions of a head */
-    uint32_t n_ff;                                          /* of dense layers */
-    uint32_t n_expert, n_expert_used, n_ff_exp, n_ff_shexp; /* n_expert 0: a dense model */
+    uint32_t n_layer_mtp;     /* blocks after the layers that predict further tokens; not used */
+    uint32_t n_expert_shared; /* as the file says; sizes are in the layers */
+    struct model_layer_hparams layer[MODEL_LAYERS_MAX];
+    struct model_rope ropes[MODEL_ROPES];
+    uint32_t n_ropes;
+    struct attention_kind attention;
+    struct moe_kind moe;
+    enum kernel_act dense_act;
     float norm_eps;
-    float rope_base, rope_scale; /* angle = position * rope_scale * base^(-2i/n_rot) */
-    float expert_weights_scale;  /* 1: none */
+    float embedding_scale, logit_scale; /* multiplied; 1: none */
+    float logit_softcap;                /* 0: none */
+    float residual_scale;               /* of each block's output; 1: none */
+    /* of an architecture's own pieces */
+    uint32_t extra_floats; /* scratch.extra, floats a token */
+    uint32_t n_conv;       /* taps of short convolutions */
+    /* the largest of all layers, by model_hparams_settle */
+    uint32_t n_head, n_head_kv, n_rot;
+    uint32_t n_ff, n_ff_exp, n_ff_shexp;
+    uint32_t n_expert, n_expert_used;                   /* n_expert 0: a dense model */
+    uint32_t q_floats, k_floats, v_floats, attn_floats; /* rows of a token */
+    uint32_t acts_floats; /* longest row, beside n_embd, that a product takes; an architecture may raise it */
+    uint64_t state_floats;
 };
 
 /* Reads what every supported architecture has. Refuses values out of range by key, value and limit, and rope scaling
  * types that are not supported. */
-enum sluice_status model_hparams_read(const struct gguf *g, struct model_hparams *hp, struct sluice_error *err);
+enum sluice_status model_hparams_read(struct model_keys *k, struct model_hparams *hp);
+/* After the architecture's changes: checks the layers, fills in what follows from them. */
+enum sluice_status model_hparams_settle(struct model_keys *k, struct model_hparams *hp);
+
+/* For finish functions: layers below n_lead, and those where (layer + 1) % step != 0, are dense. */
+void model_hparams_dense(struct model_hparams *hp, uint32_t n_lead, uint32_t step);
+/* The architecture has no shared experts, whatever sizes the metadata gives. */
+void model_hparams_no_shared(struct model_hparams *hp);
+/* Experts are as large as feed_forward_length says. */
+void model_hparams_experts_as_dense(struct model_hparams *hp);
+/* Experts of n_ff_exp and shared ones of n_ff_shexp in all routed layers, where the metadata left 0. */
+void model_hparams_experts(struct model_hparams *hp, uint32_t n_ff_exp, uint32_t n_ff_shexp);
 
 #endif

@@ -8,23 +8,32 @@ enum sluice_status model_kv_token_bytes(const struct model_hparams *hp, uint32_t
                                         struct sluice_error *err)
 {
     const struct quant_type *t = quant_type(type);
-    if (hp->d_head_k % t->block_len || hp->d_head_v % t->block_len)
-        return base_fail(err, SLUICE_ERR_USAGE, "use --kv-type f16",
-                         "a KV cache of type %s needs heads that are multiples of %" PRIu32
-                         " wide; this model's are %" PRIu32 " and %" PRIu32,
-                         t->name, t->block_len, hp->d_head_k, hp->d_head_v);
-    *bytes =
-        (uint64_t)hp->n_layer * hp->n_head_kv * (quant_row_bytes(t, hp->d_head_k) + quant_row_bytes(t, hp->d_head_v));
+    *bytes = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const struct model_layer_hparams *l = &hp->layer[i];
+        if (l->no_kv) continue;
+        if (l->kv_block % t->block_len)
+            return base_fail(err, SLUICE_ERR_USAGE, "use --kv-type f16",
+                             "a KV cache of type %s needs heads that are multiples of %" PRIu32
+                             " wide; this model's are %" PRIu32 " and %" PRIu32,
+                             t->name, t->block_len, l->d_head_k, l->d_head_v);
+        *bytes += quant_row_bytes(t, l->kv_k) + quant_row_bytes(t, l->kv_v);
+    }
     return SLUICE_OK;
 }
 
 void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx, void *memory, struct model_kv *out)
 {
     const struct quant_type *t = quant_type(type);
-    *out = (struct model_kv){.type = type,
-                             .ctx = ctx,
-                             .k_row_bytes = hp->n_head_kv * quant_row_bytes(t, hp->d_head_k),
-                             .v_row_bytes = hp->n_head_kv * quant_row_bytes(t, hp->d_head_v),
-                             .memory = memory,
-                             .n_layer = hp->n_layer};
+    uint64_t at = 0;
+    *out = (struct model_kv){.type = type, .ctx = ctx, .memory = memory};
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        struct model_kv_layer *l = &out->layer[i];
+        l->k_row_bytes = quant_row_bytes(t, hp->layer[i].kv_k);
+        l->v_row_bytes = quant_row_bytes(t, hp->layer[i].kv_v);
+        l->k_at = at;
+        at += ctx * l->k_row_bytes;
+        l->v_at = at;
+        at += ctx * l->v_row_bytes;
+    }
 }

@@ -1,5 +1,6 @@
 /* The KV cache of one sequence: per layer, rows of keys and values in one of three types. Rows of a position are
- * written once and never changed, so rewinding is forgetting the tail. */
+ * written once and never changed, so rewinding is forgetting the tail. Layers may have rows of different lengths, or
+ * none. */
 #ifndef MODEL_KV_H
 #define MODEL_KV_H
 
@@ -8,12 +9,16 @@
 
 #include <stddef.h>
 
+struct model_kv_layer {
+    size_t k_row_bytes, v_row_bytes;
+    uint64_t k_at, v_at; /* of position 0, in memory */
+};
+
 struct model_kv {
     uint32_t type; /* QUANT_F32, QUANT_F16 or QUANT_Q8_0 */
     uint32_t ctx;  /* rows */
-    size_t k_row_bytes, v_row_bytes;
-    uint8_t *memory; /* [n_layer][ctx] keys, then [n_layer][ctx] values */
-    uint32_t n_layer;
+    uint8_t *memory;
+    struct model_kv_layer layer[MODEL_LAYERS_MAX];
 };
 
 /* Bytes of one position over all layers. type that does not fit the head size (Q8_0 needs multiples of 32):
@@ -25,12 +30,11 @@ void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx,
 
 static inline uint8_t *model_kv_k(const struct model_kv *kv, uint32_t layer, size_t pos)
 {
-    return kv->memory + ((size_t)layer * kv->ctx + pos) * kv->k_row_bytes;
+    return kv->memory + kv->layer[layer].k_at + pos * kv->layer[layer].k_row_bytes;
 }
 static inline uint8_t *model_kv_v(const struct model_kv *kv, uint32_t layer, size_t pos)
 {
-    return kv->memory + (size_t)kv->n_layer * kv->ctx * kv->k_row_bytes +
-           ((size_t)layer * kv->ctx + pos) * kv->v_row_bytes;
+    return kv->memory + kv->layer[layer].v_at + pos * kv->layer[layer].v_row_bytes;
 }
 
 #endif

@@ -10,40 +10,67 @@
 
 struct model_arch; /* model/arch.h */
 
-/* Parts of a routed expert, in the order in which they are needed. */
-enum model_expert_part { MODEL_GATE, MODEL_UP, MODEL_DOWN, MODEL_EXPERT_PARTS };
+/* Matrices of a routed expert. In the file they may be parts of their own, or gate and up one part. */
+enum model_expert_matrix { MODEL_GATE, MODEL_UP, MODEL_DOWN, MODEL_EXPERT_MATRICES };
+
+struct model_expert_place {
+    const struct quant_type *type;
+    uint8_t part;      /* of the expert's view */
+    uint64_t at_bytes; /* in that part */
+};
 
 struct model_layer {
     /* attention */
-    struct model_tensor attn_norm, q, k, v, o;
-    struct model_tensor q_bias, k_bias, v_bias, o_bias;     /* optional */
-    struct model_tensor q_scale, k_scale, v_scale, o_scale; /* optional factors [1], applied before the bias */
+    struct model_tensor attn_norm, attn_norm_bias, q, k, v, o;
+    struct model_tensor qkv; /* in place of q, k and v: their rows one after the other */
+    struct model_tensor q_bias, k_bias, v_bias, o_bias, qkv_bias;      /* optional */
+    struct model_tensor q_scale, k_scale, v_scale, o_scale, qkv_scale; /* optional factors [1], before the bias */
     struct model_tensor q_norm, k_norm;
+    struct model_tensor sinks;          /* [n_head] */
+    struct model_tensor attn_post_norm; /* of the block's output, before it is added */
+    /* short convolution in place of attention */
+    struct model_tensor conv, conv_in, conv_out;
     /* feed-forward: dense layers */
-    struct model_tensor ffn_norm, gate, up, down;
+    struct model_tensor ffn_norm, ffn_norm_bias, gate, up, down;
     struct model_tensor gate_bias, up_bias, down_bias;
     struct model_tensor gate_scale, up_scale, down_scale; /* optional factors [1], applied after the bias */
+    struct model_tensor ffn_post_norm;                    /* of the block's output, before it is added */
     /* feed-forward: routed experts */
-    struct model_tensor router;                         /* [n_embd][n_expert] */
-    struct model_tensor exps_scale[MODEL_EXPERT_PARTS]; /* optional factors [n_expert] */
-    const struct quant_type *exps_type[MODEL_EXPERT_PARTS];
-    struct model_tensor shexp_gate, shexp_up, shexp_down, shexp_gate_inp; /* shared expert, optional */
+    struct model_tensor router, router_bias; /* [n_embd][n_expert]; the bias joins the logits */
+    struct model_tensor router_input_scale;  /* [n_embd] the router has its own input: RMS(x) * this / sqrt(n_embd) */
+    struct model_tensor probs_bias;          /* [n_expert] for the choice alone */
+    struct model_tensor moe_norm, moe_post_norm; /* of the experts alone, where a dense block runs beside them */
+    struct model_tensor dense_post_norm;         /* of that dense block */
+    struct model_tensor exps_scale[MODEL_EXPERT_MATRICES]; /* optional factors [n_expert] */
+    struct model_tensor exps_bias[MODEL_EXPERT_MATRICES];  /* optional [n_expert][n_out] */
+    struct model_expert_place exps[MODEL_EXPERT_MATRICES];
+    struct model_tensor shexp_gate, shexp_up, shexp_down, shexp_gate_inp; /* shared experts, optional */
+    struct model_tensor out_scale; /* [1] the residual stream is multiplied with it after the layer */
     bool is_moe;
+};
+
+/* What a file has and the architecture does not use. */
+struct model_ignored {
+    size_t n_tensors, n_keys;
+    char tensors[200], keys[200]; /* the first few names */
+    bool more_tensors, more_keys; /* than are named */
 };
 
 struct model {
     const struct model_arch *arch;
     struct model_hparams hp;
-    struct model_tensor token_embd, output_norm, output, output_scale, rope_freqs;
-    bool output_tied;             /* output is token_embd */
-    struct model_layer *layers;   /* [n_layer] */
-    struct expert_layer *experts; /* [n_layer], for expert_catalog_create */
-    struct expert_extent *each;   /* storage of experts[].each for one-tensor-an-expert files, or NULL */
-    struct model_tensor **dense;  /* every tensor to load, in file order */
+    struct model_tensor token_embd, output_norm, output_norm_bias, output, output_bias, output_scale;
+    struct model_tensor rope_freqs, rope_long, rope_short; /* [n_rot / 2] optional divisors of the angles */
+    bool output_tied;                                      /* output is token_embd */
+    struct model_layer *layers;                            /* [n_layer] */
+    struct expert_layer *experts;                          /* [n_layer], for expert_catalog_create */
+    struct expert_extent *each;  /* storage of experts[].each for one-tensor-an-expert files, or NULL */
+    struct model_tensor **dense; /* every tensor to load, in file order */
     size_t n_dense;
     uint64_t dense_bytes;     /* their bytes in the file */
     uint64_t converted_bytes; /* F32 copies of vectors that the file stores in 16 bits */
-    size_t n_ignored;         /* tensors of the file that the architecture does not use */
+    size_t n_mtp;             /* tensors of the blocks for multi-token prediction, which are not used */
+    struct model_ignored ignored;
 };
 
 /* Binds every tensor that the architecture needs, naming each that is missing, misshapen or of a type that Sluice

@@ -5,27 +5,54 @@
 
 #include "model/ffn.h"
 #include "model/foresight.h"
+#include "model/norm.h"
 
+#include <math.h>
 #include <string.h>
 
 struct moe_job {
     struct model_run *r;
     const struct model_step *s;
     const struct model_layer *l;
-    const struct router_kind *kind;
-    bool shared;
+    const struct model_layer_hparams *lh;
+    const struct moe_kind *kind;
+    bool join;
 };
 
 static void route(void *arg, unsigned worker, unsigned n_workers)
 {
     struct moe_job *job = arg;
     struct model_scratch *sc = &job->r->scratch;
-    const struct model_hparams *hp = &job->r->model->hp;
+    const uint32_t n_expert = job->lh->n_expert, k = job->lh->n_expert_used;
     size_t begin, end;
     kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        router_softmax_topk(job->r->kernel.table, job->kind, sc->router + t * hp->n_expert, hp->n_expert,
-                            hp->n_expert_used, sc->ids + t * hp->n_expert_used, sc->weights + t * hp->n_expert_used);
+        router_choose(job->r->kernel.table, &job->kind->router, sc->router + t * n_expert,
+                      model_vector(&job->l->probs_bias), n_expert, k, sc->ids + t * k, sc->weights + t * k);
+}
+
+/* An input of the router's own: RMS(x) * scale / sqrt(n_embd). */
+static void own_input(const struct model_run *r, const struct model_layer *l, const float *x, size_t n, float *h)
+{
+    const size_t n_embd = r->model->hp.n_embd;
+    const float *scale = model_vector(&l->router_input_scale), root = 1.0f / sqrtf((float)n_embd);
+    kernel_rms_norm_rows(&r->kernel, x, NULL, n_embd, n, r->model->hp.norm_eps, h);
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < n_embd; i++) h[t * n_embd + i] = h[t * n_embd + i] * root * scale[i];
+}
+
+void moe_router_logits(struct model_run *r, uint32_t layer, const float *x, size_t n, float *h, void *acts_memory,
+                       struct kernel_acts *acts, float *out)
+{
+    const struct model_layer *l = &r->model->layers[layer];
+    const struct kernel_weight router = model_weight(&l->router);
+    if (l->router_input_scale.name)
+        own_input(r, l, x, n, h);
+    else
+        model_norm(r, x, &l->ffn_norm, &l->ffn_norm_bias, n, h);
+    kernel_acts_place(acts, h, r->model->hp.n_embd, n, acts_memory);
+    kernel_acts_fill(&r->kernel, acts, router.type->form);
+    kernel_matmul(&r->kernel, &router, model_vector(&l->router_bias), acts, out);
 }
 
 /* Sorts the chunk's (token, choice) pairs by expert. Returns the number of distinct experts, listed in scratch.wanted.
@@ -55,38 +82,47 @@ static void combine(void *arg, unsigned worker, unsigned n_workers)
 {
     struct moe_job *job = arg;
     struct model_scratch *sc = &job->r->scratch;
-    const struct model_hparams *hp = &job->r->model->hp;
     const struct kernel_table *t = job->r->kernel.table;
-    const float *down_scale = model_vector(&job->l->exps_scale[MODEL_DOWN]);
-    const size_t n = hp->n_embd, k = hp->n_expert_used;
+    const float *down_scale = model_vector(&job->l->exps_scale[MODEL_DOWN]),
+                *down_bias = model_vector(&job->l->exps_bias[MODEL_DOWN]);
+    const size_t n = job->r->model->hp.n_embd, k = job->lh->n_expert_used;
     size_t begin, end;
     kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         float *sum = sc->h + i * n; /* the block's input is no longer needed */
         memset(sum, 0, n * sizeof *sum);
         for (size_t j = i * k; j < (i + 1) * k; j++) {
-            float w = down_scale ? sc->weights[j] * down_scale[sc->ids[j]] : sc->weights[j];
+            float w = job->kind->weights_first ? 1 : sc->weights[j];
+            if (down_scale) w *= down_scale[sc->ids[j]];
+            if (down_bias) t->add(sc->expert_out + j * n, down_bias + sc->ids[j] * n, n);
             t->add_scaled(sum, sc->expert_out + j * n, w, n);
         }
-        if (job->shared) t->add(sum, sc->y + i * n, n);
-        t->add(sc->x + i * n, sum, n);
+        if (job->lh->n_ff_shexp) t->add(sum, sc->y + i * n, n);
+        if (job->join) model_join(job->r, sc->x + i * n, sum, &job->l->ffn_post_norm);
     }
 }
 
-static struct kernel_weight part_weight(const struct model *m, const struct model_layer *l,
-                                        const struct expert_view *view, int part)
+static struct kernel_weight matrix_weight(const struct moe_job *job, const struct expert_view *view, int matrix)
 {
-    const bool down = part == MODEL_DOWN;
-    return (struct kernel_weight){.type = l->exps_type[part],
-                                  .data = view->part[part],
-                                  .n_in = down ? m->hp.n_ff_exp : m->hp.n_embd,
-                                  .n_out = down ? m->hp.n_embd : m->hp.n_ff_exp};
+    const bool down = matrix == MODEL_DOWN;
+    const struct model_expert_place *place = &job->l->exps[matrix];
+    const uint32_t n_embd = job->r->model->hp.n_embd, n_ff = job->lh->n_ff_exp;
+    return (struct kernel_weight){.type = place->type,
+                                  .data = view->part[place->part] + place->at_bytes,
+                                  .n_in = down ? n_ff : n_embd,
+                                  .n_out = down ? n_embd : n_ff};
 }
 
-static float factor(const struct model_layer *l, int part, uint32_t expert)
+static float factor(const struct model_layer *l, int matrix, uint32_t expert)
 {
-    const float *f = model_vector(&l->exps_scale[part]);
+    const float *f = model_vector(&l->exps_scale[matrix]);
     return f ? f[expert] : 1.0f;
+}
+
+static const float *bias(const struct moe_job *job, int matrix, uint32_t expert)
+{
+    const float *b = model_vector(&job->l->exps_bias[matrix]);
+    return b ? b + (size_t)expert * job->lh->n_ff_exp : NULL;
 }
 
 static enum sluice_status run_expert(struct moe_job *job, const struct kernel_acts *acts, struct sluice_error *err)
@@ -97,15 +133,22 @@ static enum sluice_status run_expert(struct moe_job *job, const struct kernel_ac
     enum sluice_status st = expert_take(r->cache, &view, err);
     if (st) return st;
     const struct model_group *g = &sc->groups[view.expert];
-    const struct kernel_weight gate = part_weight(r->model, job->l, &view, MODEL_GATE),
-                               up = part_weight(r->model, job->l, &view, MODEL_UP);
-    kernel_expert_gate_up(&r->kernel, &gate, &up, factor(job->l, MODEL_GATE, view.expert),
-                          factor(job->l, MODEL_UP, view.expert), acts, sc->group_tokens + g->begin, g->n, sc->gate,
-                          sc->up);
+    const struct kernel_weight gate = matrix_weight(job, &view, MODEL_GATE), up = matrix_weight(job, &view, MODEL_UP);
+    struct kernel_glu glu = {.act = job->kind->act,
+                             .limit = job->kind->limit,
+                             .gate_scale = factor(job->l, MODEL_GATE, view.expert),
+                             .up_scale = factor(job->l, MODEL_UP, view.expert),
+                             .gate_bias = bias(job, MODEL_GATE, view.expert),
+                             .up_bias = bias(job, MODEL_UP, view.expert)};
+    if (job->kind->weights_first) {
+        for (uint32_t i = 0; i < g->n; i++) sc->row_weights[i] = sc->weights[sc->group_rows[g->begin + i]];
+        glu.row_weights = sc->row_weights;
+    }
+    kernel_expert_glu(&r->kernel, &gate, &up, &glu, acts, sc->group_tokens + g->begin, g->n, sc->gate, sc->up);
     if ((st = expert_finish(r->cache, &view, err))) return st;
-    const struct kernel_weight down = part_weight(r->model, job->l, &view, MODEL_DOWN);
+    const struct kernel_weight down = matrix_weight(job, &view, MODEL_DOWN);
     struct kernel_acts hidden;
-    kernel_acts_place(&hidden, sc->gate, r->model->hp.n_ff_exp, g->n, sc->acts_mid);
+    kernel_acts_place(&hidden, sc->gate, job->lh->n_ff_exp, g->n, sc->acts_mid);
     kernel_expert_down(&r->kernel, &down, &hidden, sc->expert_out, sc->group_rows + g->begin);
     expert_give(r->cache, &view);
     return SLUICE_OK;
@@ -120,40 +163,59 @@ static void tell_choice(struct model_run *r, uint32_t layer, uint32_t token, con
     if (r->usage) expert_usage_selected(r->usage, layer, ids, n);
 }
 
-enum sluice_status moe_block(struct model_run *r, const struct model_step *s, uint32_t layer,
-                             const struct router_kind *kind, struct sluice_error *err)
+enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, uint32_t layer, struct kernel_acts *acts,
+                              bool join, struct sluice_error *err)
 {
     const struct model_hparams *hp = &r->model->hp;
     const struct model_layer *l = &r->model->layers[layer];
     struct model_scratch *sc = &r->scratch;
     const struct kernel_ctx *k = &r->kernel;
+    struct moe_job job = {.r = r, .s = s, .l = l, .lh = &hp->layer[layer], .kind = &hp->moe, .join = join};
     const size_t n = s->n_tokens;
-
-    kernel_rms_norm_rows(k, sc->x, model_vector(&l->ffn_norm), hp->n_embd, n, hp->norm_eps, sc->h);
-    struct kernel_acts acts;
-    const struct kernel_weight router = model_weight(&l->router);
-    kernel_acts_place(&acts, sc->h, hp->n_embd, n, sc->acts_in);
-    kernel_acts_fill(k, &acts, router.type->form);
-    kernel_matmul(k, &router, NULL, &acts, sc->router);
-    struct moe_job job = {.r = r, .s = s, .l = l, .kind = kind, .shared = l->shexp_up.name != NULL};
-    kernel_pool_run(k->pool, route, &job);
-
-    const uint32_t used = hp->n_expert_used, n_wanted = group_by_expert(sc, n, hp->n_expert, used);
+    const uint32_t used = job.lh->n_expert_used, n_wanted = group_by_expert(sc, n, job.lh->n_expert, used);
     for (size_t t = 0; t < n; t++) tell_choice(r, layer, (uint32_t)t, sc->ids + t * used, sc->weights + t * used, used);
     if (r->ghosts) expert_ghosts_want(r->ghosts, layer, sc->wanted, n_wanted);
     foresight_learn(r, s, layer);
     enum sluice_status st = expert_want(r->cache, layer, sc->wanted, n_wanted, err);
     if (!st) {
         foresight_ahead(r, s, layer);
-        kernel_acts_fill(k, &acts, l->exps_type[MODEL_GATE]->form);
-        kernel_acts_fill(k, &acts, l->exps_type[MODEL_UP]->form);
-        if (job.shared) ffn_shared(r, s, layer, &acts, sc->y);
+        kernel_acts_fill(k, acts, l->exps[MODEL_GATE].type->form);
+        kernel_acts_fill(k, acts, l->exps[MODEL_UP].type->form);
+        if (job.lh->n_ff_shexp) ffn_shared(r, s, layer, acts, sc->y);
     }
-    for (uint32_t i = 0; i < n_wanted && !st; i++) st = run_expert(&job, &acts, err);
+    for (uint32_t i = 0; i < n_wanted && !st; i++) st = run_expert(&job, acts, err);
     if (st) {
         expert_abort(r->cache);
         return st;
     }
     kernel_pool_run(k->pool, combine, &job);
     return SLUICE_OK;
+}
+
+static enum sluice_status routed(struct model_run *r, const struct model_step *s, uint32_t layer, bool join,
+                                 struct sluice_error *err)
+{
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer *l = &r->model->layers[layer];
+    struct model_scratch *sc = &r->scratch;
+    struct moe_job job = {.r = r, .s = s, .l = l, .lh = &hp->layer[layer], .kind = &hp->moe};
+    struct kernel_acts acts;
+    moe_router_logits(r, layer, sc->x, s->n_tokens, sc->h, sc->acts_in, &acts, sc->router);
+    kernel_pool_run(r->kernel.pool, route, &job);
+    if (l->moe_norm.name || l->router_input_scale.name) { /* the experts' input is another than the router's */
+        const struct model_tensor *norm = l->moe_norm.name ? &l->moe_norm : &l->ffn_norm;
+        model_norm(r, sc->x, norm, &l->ffn_norm_bias, s->n_tokens, sc->h);
+        kernel_acts_place(&acts, sc->h, hp->n_embd, s->n_tokens, sc->acts_in);
+    }
+    return moe_chosen(r, s, layer, &acts, join, err);
+}
+
+enum sluice_status moe_block(struct model_run *r, const struct model_step *s, uint32_t layer, struct sluice_error *err)
+{
+    return routed(r, s, layer, true, err);
+}
+
+enum sluice_status moe_sums(struct model_run *r, const struct model_step *s, uint32_t layer, struct sluice_error *err)
+{
+    return routed(r, s, layer, false, err);
 }

@@ -1,6 +1,9 @@
 #include "model/router.h"
 
+#include "base/math.h"
+
 #include <math.h>
+#include <string.h>
 
 /* Whether (value a, id i) comes before (value b, id j): larger value first, ties to the lower id, NaN last. */
 static bool before(float a, uint32_t i, float b, uint32_t j)
@@ -31,17 +34,73 @@ static void sort_ids(uint32_t *ids, uint32_t k)
     }
 }
 
-void router_softmax_topk(const struct kernel_table *t, const struct router_kind *kind, float *logits, uint32_t n_expert,
-                         uint32_t k, uint32_t *ids, float *weights)
+/* Logits to probabilities. */
+static void gate(const struct kernel_table *t, enum router_gate kind, float *x, uint32_t n)
 {
-    t->softmax(logits, n_expert);
-    router_rank(logits, n_expert, k, ids);
+    switch (kind) {
+    case ROUTER_SOFTMAX: t->softmax(x, n); return;
+    case ROUTER_SIGMOID:
+        for (uint32_t i = 0; i < n; i++) x[i] = 1.0f / (1.0f + math_exp(-x[i]));
+        return;
+    case ROUTER_SQRT_SOFTPLUS:
+        for (uint32_t i = 0; i < n; i++) x[i] = sqrtf(x[i] > 20.0f ? x[i] : math_log(1.0f + math_exp(x[i])));
+        return;
+    case ROUTER_SOFTMAX_SELECTED: return; /* the softmax comes after the choice */
+    }
+}
+
+/* Experts outside of the best groups drop out. A group counts its two best experts. */
+static void limit_groups(const struct router_kind *kind, float *scores, uint32_t n)
+{
+    float sums[MODEL_EXPERTS_MAX] = {0};
+    uint32_t best[MODEL_EXPERTS_MAX];
+    const uint32_t size = n / kind->n_groups;
+    for (uint32_t g = 0; g < kind->n_groups; g++) {
+        uint32_t two[2];
+        router_rank(scores + g * size, size, 2, two);
+        sums[g] = scores[g * size + two[0]] + scores[g * size + two[1]];
+    }
+    router_rank(sums, kind->n_groups, kind->n_groups_used, best);
+    for (uint32_t g = 0; g < kind->n_groups; g++) {
+        bool in = false;
+        for (uint32_t i = 0; i < kind->n_groups_used; i++) in = in || best[i] == g;
+        for (uint32_t e = g * size; !in && e < (g + 1) * size; e++) scores[e] = -INFINITY;
+    }
+}
+
+/* probs and, where they differ, logits before the gate: what the choice goes by. */
+static void score(const struct router_kind *kind, float *scores, const float *selection_bias, uint32_t n)
+{
+    if (selection_bias)
+        for (uint32_t i = 0; i < n; i++) scores[i] += selection_bias[i];
+    if (kind->n_groups > 1) limit_groups(kind, scores, n);
+}
+
+void router_scores(const struct kernel_table *t, const struct router_kind *kind, float *logits,
+                   const float *selection_bias, uint32_t n_expert)
+{
+    if (!selection_bias && kind->n_groups <= 1) return; /* every gate keeps the order of its logits */
+    if (!kind->by_logit) gate(t, kind->gate, logits, n_expert);
+    score(kind, logits, selection_bias, n_expert);
+}
+
+void router_choose(const struct kernel_table *t, const struct router_kind *kind, float *logits,
+                   const float *selection_bias, uint32_t n_expert, uint32_t k, uint32_t *ids, float *weights)
+{
+    float scores[MODEL_EXPERTS_MAX];
+    if (kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
+    gate(t, kind->gate, logits, n_expert);
+    if (!kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
+    score(kind, scores, selection_bias, n_expert);
+    router_rank(scores, n_expert, k, ids);
     sort_ids(ids, k);
-    float sum = 0;
-    for (uint32_t i = 0; i < k; i++) sum += weights[i] = logits[ids[i]];
+    for (uint32_t i = 0; i < k; i++) weights[i] = logits[ids[i]];
+    if (kind->gate == ROUTER_SOFTMAX_SELECTED) t->softmax(weights, k);
     if (kind->normalise) {
         const float least =
             6.103515625e-5f; /* 2^-14, the smallest normal half: the clamp of the reference implementation */
+        float sum = 0;
+        for (uint32_t i = 0; i < k; i++) sum += weights[i];
         if (sum < least) sum = least;
         for (uint32_t i = 0; i < k; i++) weights[i] /= sum;
     }

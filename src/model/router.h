@@ -3,20 +3,19 @@
 #define MODEL_ROUTER_H
 
 #include "kernel/kernel.h"
+#include "model/hparams.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct router_kind {
-    bool normalise; /* divide the chosen weights by their sum (clamped to at least 2^-14) */
-    float scale;    /* then multiply; 1: none */
-};
-
-/* logits [n_expert] become probabilities in place (softmax). The k largest are chosen, ties to the lower id; ids come
- * out ascending, weights in the same order. NaN counts as smaller than any number, so the choice is defined and the NaN
- * goes on into the weights. */
-void router_softmax_topk(const struct kernel_table *t, const struct router_kind *kind, float *logits, uint32_t n_expert,
-                         uint32_t k, uint32_t *ids, float *weights);
+/* logits [n_expert] become the gate's probabilities in place; selection_bias [n_expert] or NULL takes part in the
+ * choice alone. The k best are chosen, ties to the lower id; ids come out ascending, weights in the same order. NaN
+ * counts as smaller than any number, so the choice is defined and the NaN goes on into the weights. */
+void router_choose(const struct kernel_table *t, const struct router_kind *kind, float *logits,
+                   const float *selection_bias, uint32_t n_expert, uint32_t k, uint32_t *ids, float *weights);
+/* The scores by which router_choose chooses, in place; nothing but these (for guesses). */
+void router_scores(const struct kernel_table *t, const struct router_kind *kind, float *logits,
+                   const float *selection_bias, uint32_t n_expert);
 
 /* The k <= n ids with the largest values, best first, ties to the lower id; NaN last. */
 void router_rank(const float *values, uint32_t n, uint32_t k, uint32_t *ids);

@@ -20,25 +20,29 @@ static uint64_t largest(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t lay_out(const struct model_hparams *hp, size_t chunk, void *memory, struct model_scratch *s)
 {
     struct carver c = {.base = memory};
-    const uint64_t n = chunk, f = sizeof(float), embd = hp->n_embd, attn = (uint64_t)hp->n_head * hp->d_head_v;
-    const uint64_t ff = largest(hp->n_expert ? 0 : hp->n_ff, largest(hp->n_ff_exp, hp->n_ff_shexp));
+    const uint64_t n = chunk, f = sizeof(float), embd = hp->n_embd;
+    const uint64_t ff = largest(hp->n_ff, largest(hp->n_ff_exp, hp->n_ff_shexp));
     const uint64_t used = n * hp->n_expert_used;
     s->chunk = chunk;
     s->x = carve(&c, n * embd * f);
     s->h = carve(&c, n * embd * f);
     s->y = carve(&c, n * embd * f);
-    s->q = carve(&c, n * hp->n_head * hp->d_head_k * f);
-    s->k = carve(&c, n * hp->n_head_kv * hp->d_head_k * f);
-    s->v = carve(&c, n * hp->n_head_kv * hp->d_head_v * f);
-    s->attn = carve(&c, n * attn * f);
-    s->cos = carve(&c, n * (hp->n_rot / 2) * f);
-    s->sin = carve(&c, n * (hp->n_rot / 2) * f);
+    s->q = carve(&c, n * hp->q_floats * f);
+    s->k = carve(&c, n * hp->k_floats * f);
+    s->v = carve(&c, n * hp->v_floats * f);
+    s->attn = carve(&c, n * hp->attn_floats * f);
+    s->attn_gate = hp->attention.gated ? carve(&c, n * hp->q_floats / 2 * f) : NULL;
+    for (uint32_t i = 0; i < hp->n_ropes; i++) {
+        s->cos[i] = carve(&c, n * (hp->ropes[i].n_rot / 2) * f);
+        s->sin[i] = carve(&c, n * (hp->ropes[i].n_rot / 2) * f);
+    }
     s->freq = carve(&c, (hp->n_rot / 2) * sizeof(double));
     s->gate = carve(&c, n * ff * f);
     s->up = carve(&c, n * ff * f);
     s->router = carve(&c, n * hp->n_expert * f);
     s->ids = carve(&c, used * sizeof *s->ids);
     s->weights = carve(&c, used * f);
+    s->row_weights = carve(&c, (hp->n_expert ? n : 0) * f);
     s->groups = carve(&c, hp->n_expert * sizeof *s->groups);
     s->group_tokens = carve(&c, used * sizeof(uint32_t));
     s->group_rows = carve(&c, used * sizeof(uint32_t));
@@ -49,7 +53,8 @@ static uint64_t lay_out(const struct model_hparams *hp, size_t chunk, void *memo
     s->ahead_acts = carve(&c, kernel_acts_bytes(embd, ahead));
     s->logits = carve(&c, (uint64_t)MODEL_LOGITS_ROWS * hp->n_vocab * f);
     s->acts_in = carve(&c, kernel_acts_bytes(embd, chunk));
-    s->acts_mid = carve(&c, kernel_acts_bytes(largest(ff, attn), chunk));
+    s->acts_mid = carve(&c, kernel_acts_bytes(hp->acts_floats, chunk));
+    s->extra = carve(&c, n * hp->extra_floats * f);
     s->expert_out = carve(&c, used * embd * f);
     return c.at;
 }

@@ -14,24 +14,29 @@ struct model_group {
 };
 
 struct model_scratch {
-    size_t chunk;      /* tokens */
-    float *x;          /* [chunk][n_embd] residual stream */
-    float *h;          /* [chunk][n_embd] normed input of a block */
-    float *q, *k, *v;  /* [chunk][n_head * d_head_k], [chunk][n_head_kv * d_head_k], [chunk][n_head_kv * d_head_v] */
-    float *attn;       /* [chunk][n_head * d_head_v] */
-    float *y;          /* [chunk][n_embd] output of a block */
-    float *cos, *sin;  /* [chunk][n_rot / 2] */
-    double *freq;      /* [n_rot / 2] */
-    float *gate, *up;  /* [chunk][largest feed-forward] */
-    float *router;     /* [chunk][n_expert] */
-    uint32_t *ids;     /* [chunk][n_expert_used] ascending */
-    float *weights;    /* [chunk][n_expert_used] */
-    float *expert_out; /* [chunk][n_expert_used][n_embd] kept outputs (E5) */
-    struct model_group *groups;          /* [n_expert] */
-    uint32_t *group_tokens, *group_rows; /* [chunk * n_expert_used] */
-    uint32_t *wanted;                    /* [n_expert] */
-    float *ahead_h, *ahead_router;       /* [64][n_embd], [64][n_expert]: foresight.h */
+    size_t chunk; /* tokens */
+    float *x;     /* [chunk][n_embd] residual stream */
+    float *h;     /* [chunk][n_embd] normed input of a block */
+    /* [chunk][n_head * d_head_k] (twice that where gated), [chunk][n_head_kv * d_head_k], [chunk][n_head_kv * d_head_v]
+     */
+    float *q, *k, *v;
+    float *attn;                                /* [chunk][n_head * d_head_v] */
+    float *attn_gate;                           /* likewise; NULL: not gated */
+    float *y;                                   /* [chunk][n_embd] output of a block */
+    float *cos[MODEL_ROPES], *sin[MODEL_ROPES]; /* [chunk][n_rot / 2] */
+    double *freq;                               /* [n_rot / 2] */
+    float *gate, *up;                           /* [chunk][largest feed-forward] */
+    float *router;                              /* [chunk][n_expert] */
+    uint32_t *ids;                              /* [chunk][n_expert_used] ascending */
+    float *weights;                             /* [chunk][n_expert_used] */
+    float *row_weights;                         /* [chunk] of one group, where weights go on the experts' input */
+    float *expert_out;                          /* [chunk][n_expert_used][n_embd] kept outputs (E5) */
+    struct model_group *groups;                 /* [n_expert] */
+    uint32_t *group_tokens, *group_rows;        /* [chunk * n_expert_used] */
+    uint32_t *wanted;                           /* [n_expert] */
+    float *ahead_h, *ahead_router;              /* [64][n_embd], [64][n_expert]: foresight.h */
     void *ahead_acts;
+    float *extra;             /* [chunk][hp.extra_floats]: an architecture's own */
     float *logits;            /* [MODEL_LOGITS_ROWS][n_vocab] */
     void *acts_in, *acts_mid; /* quantised forms of a block's input, and of its hidden activations */
 };

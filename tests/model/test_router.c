@@ -51,7 +51,7 @@ static void against_naive(void **state)
         t->softmax(p, n);
         naive(p, n, k, chosen);
         const struct router_kind kind = {.normalise = round % 2, .scale = round % 3 ? 1.0f : 2.5f};
-        router_softmax_topk(t, &kind, x, n, k, ids, weights);
+        router_choose(t, &kind, x, NULL, n, k, ids, weights);
         float sum = 0, all = 0;
         for (uint32_t i = 0; i < k; i++) {
             assert_true(chosen[ids[i]]);
@@ -80,7 +80,7 @@ static void nan_is_defined(void **state)
     for (uint32_t i = 0; i < N; i++) x[i] = 0.1f * (float)i;
     x[7] = NAN;
     const struct router_kind kind = {.normalise = true, .scale = 1};
-    router_softmax_topk(table(), &kind, x, N, 4, ids, weights);
+    router_choose(table(), &kind, x, NULL, N, 4, ids, weights);
     bool any = false;
     for (uint32_t i = 0; i < 4; i++) {
         assert_true(ids[i] < N && (!i || ids[i] > ids[i - 1]));
