@@ -176,10 +176,11 @@ static void test_scalar_is_quant(void **state)
     }
 }
 
-/* More tokens than any tile, and a row long enough for every unrolled loop. */
+/* More tokens and rows than any tile, both sides of a tile's edge, and a row long enough for every unrolled loop. */
 static void test_large(void **state)
 {
-    enum { N = 1024, ROWS = 24, TOKENS = 150 };
+    enum { N = 1024, ROWS = 75, TOKENS = 150 };
+    static const size_t rows[] = {75, 64, 65, 72}, tokens[] = {150, 63, 64, 65};
     uint64_t seed = 3;
     float *x = must_alloc(TOKENS * N * sizeof *x), *a = must_alloc(TOKENS * ROWS * sizeof *a),
           *b = must_alloc(TOKENS * ROWS * sizeof *b);
@@ -197,8 +198,11 @@ static void test_large(void **state)
         for (const char *const *name = other_levels; *name; name++) {
             const struct kernel_table *level = level_table(*name);
             if (!level) continue;
-            level->product[t->id](w, ROWS, &acts, NULL, TOKENS, b, ROWS, NULL);
-            expect_same(b, a, TOKENS * ROWS, t->name);
+            for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+                memset(b, 0xff, TOKENS * ROWS * sizeof *b);
+                level->product[t->id](w, rows[k], &acts, NULL, tokens[k], b, ROWS, NULL);
+                for (size_t j = 0; j < tokens[k]; j++) expect_same(b + j * ROWS, a + j * ROWS, rows[k], t->name);
+            }
         }
         free(w);
     }

@@ -13,10 +13,13 @@
 
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
+/* Keeps a sum in its register and in the order in which it was written: compilers that know integer addition to be
+ * associative make trees of all products of an unrolled loop first, and run out of registers. No instruction. */
+#define AVX2_KEEP(v) __asm__("" : "+x"(v))
+
 #define AVX2_ROWS 8
 /* Up to so many tokens, each goes over the packed weights by itself; measured: where both ways take the same time. */
-#define AVX2_FEW_UNSIGNED 2
-#define AVX2_FEW_SIGNED 8
+#define AVX2_FEW 2
 #define AVX2_TILE 64 /* tokens for which one group of rows is unpacked once */
 #define AVX2_STEP 4  /* tokens that share a load of unpacked weights */
 

@@ -3,19 +3,19 @@
  *
  * All have 16 integer sub-scales, one a 16 values (where the file has one a 32, it stands twice), or none. Few tokens:
  * a row's values go through the registers 32 at a time; sums across registers are taken once a block for 8 rows
- * together. Many tokens: 8 rows are unpacked once a block and turned so that a lane holds a row's 4 (signed: 2)
- * successive values.
+ * together. Many tokens: tile.h.
  *
  * Values come in one of three kinds:
- *   unsigned, 1 << offset_log2 too large or with a minimum; `steps` pairs of a maddubs are added in 16 bits
- *   signed (steps 0): 16-bit products where many tokens share them
- *   magnitudes with bits of sign (sign_bits): few tokens move the signs to the activations, which are never -128; many
- *   tokens use sums of 1 << offset_log2 and the signed value, and are then unsigned
- * Each file of formats proves that none of its 16-bit steps saturates, whatever bytes a model file holds. */
+ *   unsigned, 1 << offset_log2 too large or with a minimum; `steps` pairs of a maddubs are added in 16 bits. Many
+ * tokens take the offset off and, if there was one, activations that are 128 too large signed (steps 0): 16-bit
+ * products where many tokens share them magnitudes with bits of sign (sign_bits): few tokens move the signs to the
+ * activations, which are never -128; many tokens have signed values. (offset_log2 then says only that they are no
+ * unsigned ones) Each file of formats proves that none of its 16-bit steps saturates, whatever bytes a model file
+ * holds. */
 #ifndef KERNEL_X86_BLOCK256_H
 #define KERNEL_X86_BLOCK256_H
 
-#include "kernel/x86/avx2.h"
+#include "kernel/x86/tile.h"
 
 /* What a format may work out of a row's block before its chunks of 32 values. */
 struct prepared {
@@ -33,6 +33,7 @@ struct format {
     int steps;                                         /* see above; 0: values are signed */
     int few;                                           /* up to so many tokens go one after the other; measured */
     bool sign_bits;                                    /* values are magnitudes, signs are prepared */
+    bool mins_of_32;                                   /* each minimum stands twice */
     void (*prepare)(const uint8_t *p, struct prepared *u);                /* NULL: nothing */
     __m256i (*values)(const uint8_t *p, const struct prepared *u, int c); /* 32 values from 32 c */
     __m128i (*scales)(const uint8_t *p);                                  /* 16 signed bytes; NULL: all are 1 */
@@ -165,14 +166,7 @@ AVX2_INLINE __m256 dot_group(const struct format *f, const struct avx2_rows *g, 
     return acc;
 }
 
-/* ---- many tokens ---- */
-
-struct unpacked {
-    __m256i q[128];    /* lane r: values 4i .. 4i + 3 of row r; signed: words 2i and 2i + 1, scaled */
-    __m256i scale[16]; /* lane r: sub-scale i of row r, twice */
-    __m256i pairs[8];  /* lane r: minima (or sub-scales, to correct the offset) 2i and 2i + 1 of row r */
-    __m256 d, dmin;
-};
+/* ---- many tokens: see tile.h ---- */
 
 /* 16 bytes of each row as words, two a lane. */
 AVX2_INLINE void turn_pairs(__m128i (*bytes)(const uint8_t *), const struct avx2_rows *g, size_t at, __m256i out[8])
@@ -182,21 +176,32 @@ AVX2_INLINE void turn_pairs(__m128i (*bytes)(const uint8_t *), const struct avx2
     avx2_transpose(rows, out);
 }
 
-AVX2_INLINE void unpack_unsigned(const struct format *f, const struct avx2_rows *g, size_t at,
-                                 const struct prepared u[AVX2_ROWS], int c, __m256i *q)
+/* The same, of each two bytes the first; the upper half of `out` is not wanted. */
+AVX2_INLINE void turn_every_second(__m128i (*bytes)(const uint8_t *), const struct avx2_rows *g, size_t at,
+                                   __m256i out[8])
+{
+    __m256i rows[AVX2_ROWS];
+    for (int r = 0; r < AVX2_ROWS; r++)
+        rows[r] = _mm256_castsi128_si256(_mm_and_si128(bytes(g->p[r] + at), _mm_set1_epi16(255)));
+    avx2_transpose(rows, out);
+}
+
+AVX2_INLINE void unpack_bytes(const struct format *f, const struct avx2_rows *g, size_t at,
+                              const struct prepared u[AVX2_ROWS], int c, __m256i *q)
 {
     __m256i rows[AVX2_ROWS];
     for (int r = 0; r < AVX2_ROWS; r++) {
         rows[r] = f->values(g->p[r] + at, &u[r], c);
         if (f->sign_bits)
-            rows[r] = _mm256_add_epi8(_mm256_sign_epi8(rows[r], spread_signs(u[r].signs + c)),
-                                      _mm256_set1_epi8((char)(1 << f->offset_log2)));
+            rows[r] = _mm256_sign_epi8(rows[r], spread_signs(u[r].signs + c));
+        else if (f->offset_log2 >= 0)
+            rows[r] = _mm256_sub_epi8(rows[r], _mm256_set1_epi8((char)(1 << f->offset_log2)));
     }
     avx2_transpose(rows, q + 8 * c);
 }
 
-AVX2_INLINE void unpack_signed(const struct format *f, const struct avx2_rows *g, size_t at, int c,
-                               const int8_t scales[AVX2_ROWS][16], __m256i *q)
+AVX2_INLINE void unpack_words(const struct format *f, const struct avx2_rows *g, size_t at, int c,
+                              const int8_t scales[AVX2_ROWS][16], __m256i *q)
 {
     __m256i low[AVX2_ROWS], high[AVX2_ROWS];
     for (int r = 0; r < AVX2_ROWS; r++) {
@@ -210,37 +215,36 @@ AVX2_INLINE void unpack_signed(const struct format *f, const struct avx2_rows *g
     avx2_transpose(high, q + 16 * c + 8);
 }
 
-AVX2_INLINE void unpack(const struct format *f, const struct avx2_rows *g, size_t at, struct unpacked *u)
+AVX2_INLINE void unpack_all_words(const struct format *f, const struct avx2_rows *g, size_t at, struct tile_slab *u)
 {
-    u->d = row_scales(f, g, at);
-    if (f->min_at) u->dmin = _mm256_xor_ps(avx2_halves(g, at + f->min_at), _mm256_set1_ps(-0.0f));
-    if (f->steps == 0) {
-        _Alignas(16) int8_t scales[AVX2_ROWS][16];
-        for (int r = 0; r < AVX2_ROWS; r++) _mm_store_si128((__m128i *)scales[r], f->scales(g->p[r] + at));
-        unpack_signed(f, g, at, 0, scales, u->q);
-        unpack_signed(f, g, at, 1, scales, u->q);
-        unpack_signed(f, g, at, 2, scales, u->q);
-        unpack_signed(f, g, at, 3, scales, u->q);
-        unpack_signed(f, g, at, 4, scales, u->q);
-        unpack_signed(f, g, at, 5, scales, u->q);
-        unpack_signed(f, g, at, 6, scales, u->q);
-        unpack_signed(f, g, at, 7, scales, u->q);
-        return;
-    }
+    _Alignas(16) int8_t scales[AVX2_ROWS][16];
+    for (int r = 0; r < AVX2_ROWS; r++) _mm_store_si128((__m128i *)scales[r], f->scales(g->p[r] + at));
+    unpack_words(f, g, at, 0, scales, u->q);
+    unpack_words(f, g, at, 1, scales, u->q);
+    unpack_words(f, g, at, 2, scales, u->q);
+    unpack_words(f, g, at, 3, scales, u->q);
+    unpack_words(f, g, at, 4, scales, u->q);
+    unpack_words(f, g, at, 5, scales, u->q);
+    unpack_words(f, g, at, 6, scales, u->q);
+    unpack_words(f, g, at, 7, scales, u->q);
+}
+
+AVX2_INLINE void unpack_all_bytes(const struct format *f, const struct avx2_rows *g, size_t at, struct tile_slab *u)
+{
     struct prepared rows[AVX2_ROWS];
     prepare_rows(f, g, at, rows);
-    unpack_unsigned(f, g, at, rows, 0, u->q);
-    unpack_unsigned(f, g, at, rows, 1, u->q);
-    unpack_unsigned(f, g, at, rows, 2, u->q);
-    unpack_unsigned(f, g, at, rows, 3, u->q);
-    unpack_unsigned(f, g, at, rows, 4, u->q);
-    unpack_unsigned(f, g, at, rows, 5, u->q);
-    unpack_unsigned(f, g, at, rows, 6, u->q);
-    unpack_unsigned(f, g, at, rows, 7, u->q);
-    if (!f->scales) {
-        for (int i = 0; i < 8; i++) u->pairs[i] = _mm256_set1_epi16(1);
-        return;
-    }
+    unpack_bytes(f, g, at, rows, 0, u->q);
+    unpack_bytes(f, g, at, rows, 1, u->q);
+    unpack_bytes(f, g, at, rows, 2, u->q);
+    unpack_bytes(f, g, at, rows, 3, u->q);
+    unpack_bytes(f, g, at, rows, 4, u->q);
+    unpack_bytes(f, g, at, rows, 5, u->q);
+    unpack_bytes(f, g, at, rows, 6, u->q);
+    unpack_bytes(f, g, at, rows, 7, u->q);
+}
+
+AVX2_INLINE void unpack_scales(const struct format *f, const struct avx2_rows *g, size_t at, struct tile_slab *u)
+{
     const __m256i first =
         _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13));
     const __m256i second = _mm256_add_epi8(first, _mm256_set1_epi8(2));
@@ -249,111 +253,67 @@ AVX2_INLINE void unpack(const struct format *f, const struct avx2_rows *g, size_
     for (int i = 0; i < 8; i++) {
         u->scale[2 * i] = _mm256_shuffle_epi8(scales[i], first);
         u->scale[2 * i + 1] = _mm256_shuffle_epi8(scales[i], second);
-        if (f->offset_log2 >= 0) u->pairs[i] = scales[i];
-    }
-    if (f->min_at) turn_pairs(f->mins, g, at, u->pairs);
-}
-
-/* The block's integer sums of AVX2_STEP tokens; x at the block. */
-AVX2_INLINE void sums_unsigned(const struct format *f, const struct unpacked *u, const int8_t *const q[AVX2_STEP],
-                               __m256i sum[AVX2_STEP])
-{
-    for (int t = 0; t < AVX2_STEP; t++) sum[t] = _mm256_setzero_si256();
-    for (int i = 0; i < 64; i += f->steps) {
-        __m256i pairs[AVX2_STEP];
-        for (int t = 0; t < AVX2_STEP; t++) pairs[t] = _mm256_maddubs_epi16(u->q[i], avx2_spread(q[t] + 4 * i));
-        for (int k = i + 1; k < i + f->steps; k++)
-            for (int t = 0; t < AVX2_STEP; t++)
-                pairs[t] = _mm256_add_epi16(pairs[t], _mm256_maddubs_epi16(u->q[k], avx2_spread(q[t] + 4 * k)));
-        for (int t = 0; t < AVX2_STEP; t++)
-            sum[t] = _mm256_add_epi32(sum[t],
-                                      _mm256_madd_epi16(pairs[t], f->scales ? u->scale[i / 4] : _mm256_set1_epi16(1)));
     }
 }
 
-AVX2_INLINE void sums_signed(const struct unpacked *u, const int8_t *const q[AVX2_STEP], __m256i sum[AVX2_STEP])
+AVX2_INLINE void unpack(const struct format *f, const struct avx2_rows *g, size_t block, struct tile_slab *u)
 {
-    _Alignas(32) int16_t words[AVX2_STEP][256];
-    for (int t = 0; t < AVX2_STEP; t++) {
-        for (int i = 0; i < 256; i += 16)
-            _mm256_store_si256((__m256i *)(words[t] + i), _mm256_cvtepi8_epi16(avx2_load_half(q[t] + i)));
-        sum[t] = _mm256_setzero_si256();
-    }
-    for (int i = 0; i < 128; i++)
-        for (int t = 0; t < AVX2_STEP; t++)
-            sum[t] = _mm256_add_epi32(sum[t], _mm256_madd_epi16(u->q[i], avx2_spread(words[t] + 2 * i)));
-}
-
-/* Sum of the minima (or sub-scales) times the activations' sums of 16. */
-AVX2_INLINE __m256i sums_pairs(const struct unpacked *u, const int16_t *sums)
-{
-    __m256i sum = _mm256_setzero_si256();
-    for (int i = 0; i < 8; i++) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(u->pairs[i], avx2_spread(sums + 2 * i)));
-    return sum;
-}
-
-AVX2_INLINE void dot_tile(const struct format *f, const struct avx2_rows *g, const struct avx2_tokens *t,
-                          size_t n_blocks, __m256 acc[AVX2_TILE])
-{
-    struct unpacked u;
-    for (size_t i = 0; i < t->n; i++) acc[i] = _mm256_setzero_ps();
-    for (size_t i = t->n; i % AVX2_STEP != 0; i++) acc[i] = _mm256_setzero_ps();
-    for (size_t b = 0; b < n_blocks; b++) {
-        unpack(f, g, b * f->block_bytes, &u);
-        for (size_t i = 0; i < t->n; i += AVX2_STEP) {
-            __m256i sum[AVX2_STEP];
-            const struct quant_x *x = t->x + i;
-            const int8_t *q[AVX2_STEP] = {x[0].q + 256 * b, x[1].q + 256 * b, x[2].q + 256 * b, x[3].q + 256 * b};
-            if (f->steps)
-                sums_unsigned(f, &u, q, sum);
-            else
-                sums_signed(&u, q, sum);
-            for (int k = 0; k < AVX2_STEP; k++) {
-                __m256 d = _mm256_set1_ps(x[k].d[b]), a = acc[i + (size_t)k];
-                if (f->offset_log2 >= 0)
-                    sum[k] =
-                        _mm256_sub_epi32(sum[k], _mm256_slli_epi32(sums_pairs(&u, x[k].sums + 16 * b), f->offset_log2));
-                a = _mm256_fmadd_ps(_mm256_mul_ps(u.d, d), _mm256_cvtepi32_ps(sum[k]), a);
-                if (f->min_at)
-                    a = _mm256_fmadd_ps(_mm256_mul_ps(u.dmin, d),
-                                        _mm256_cvtepi32_ps(sums_pairs(&u, x[k].sums + 16 * b)), a);
-                acc[i + (size_t)k] = a;
-            }
-        }
-    }
-}
-
-AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
-{
-    size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
-    if (n_tokens <= (size_t)f->few) {
-        for (size_t r = 0; r < n_rows; r += AVX2_ROWS) {
-            struct avx2_rows g = avx2_rows_at(w, stride, r, n_rows);
-            for (size_t j = 0; j < n_tokens; j++) {
-                struct quant_x x = avx2_row_of(acts, QUANT_FORM_256, 256, tokens ? tokens[j] : j);
-                avx2_store_rows(out + (out_rows ? out_rows[j] : j) * out_stride + r, g.n,
-                                dot_group(f, &g, &x, n_blocks, AVX2_ROWS * stride));
-            }
-        }
+    const size_t at = block * f->block_bytes;
+    u->d[0] = row_scales(f, g, at);
+    if (f->steps == 0) {
+        unpack_all_words(f, g, at, u);
         return;
     }
-    struct avx2_tokens t;
-    __m256 acc[AVX2_TILE];
-    for (size_t j = 0; j < n_tokens; j += AVX2_TILE) {
-        avx2_tokens_at(&t, QUANT_FORM_256, 256, acts, tokens, j, n_tokens, out, out_stride, out_rows);
-        for (size_t r = 0; r < n_rows; r += AVX2_ROWS) {
-            struct avx2_rows g = avx2_rows_at(w, stride, r, n_rows);
-            dot_tile(f, &g, &t, n_blocks, acc);
-            for (size_t i = 0; i < t.n; i++) avx2_store_rows(t.out[i] + r, g.n, acc[i]);
+    unpack_all_bytes(f, g, at, u);
+    if (f->scales) unpack_scales(f, g, at, u);
+    if (!f->min_at) return;
+    u->m[0] = _mm256_xor_ps(avx2_halves(g, at + f->min_at), _mm256_set1_ps(-0.0f));
+    if (f->mins_of_32)
+        turn_every_second(f->mins, g, at, u->mins);
+    else
+        turn_pairs(f->mins, g, at, u->mins);
+}
+
+AVX2_INLINE void product_few(const struct format *f, AVX2_PRODUCT_ARGS)
+{
+    size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
+    for (size_t r = 0; r < n_rows; r += AVX2_ROWS) {
+        struct avx2_rows g = avx2_rows_at(w, stride, r, n_rows);
+        for (size_t j = 0; j < n_tokens; j++) {
+            struct quant_x x = avx2_row_of(acts, QUANT_FORM_256, 256, tokens ? tokens[j] : j);
+            avx2_store_rows(out + (out_rows ? out_rows[j] : j) * out_stride + r, g.n,
+                            dot_group(f, &g, &x, n_blocks, AVX2_ROWS * stride));
         }
     }
 }
 
-#define PRODUCT(name, ...)                                                         \
-    void kernel_avx2_##name(AVX2_PRODUCT_ARGS)                                     \
-    {                                                                              \
-        static const struct format f = {.values = values_##name, __VA_ARGS__};     \
-        product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
+#define TILE_KIND(f)                                                                \
+    ((f).steps == 0        ? TILE_WORDS                                             \
+     : (f).offset_log2 < 0 ? ((f).steps == 8 ? TILE_UNSIGNED_32 : TILE_UNSIGNED_16) \
+     : (f).steps == 8      ? TILE_SIGNED_32                                         \
+     : (f).steps == 4      ? TILE_SIGNED_16                                         \
+                           : ((f).steps == 2 ? TILE_SIGNED_8 : TILE_SIGNED_4))
+
+#define PRODUCT(name, ...)                                                                                   \
+    static const struct format format_##name = {.values = values_##name, __VA_ARGS__};                       \
+    static void unpack_##name(const struct avx2_rows *g, size_t block, size_t n_blocks, struct tile_slab *u) \
+    {                                                                                                        \
+        unpack(&format_##name, g, block, u);                                                                 \
+    }                                                                                                        \
+    void kernel_avx2_##name(AVX2_PRODUCT_ARGS)                                                               \
+    {                                                                                                        \
+        const struct format *f = &format_##name;                                                             \
+        const struct tile_format tile = {.block_len = 256,                                                   \
+                                         .block_bytes = f->block_bytes,                                      \
+                                         .kind = TILE_KIND(*f),                                              \
+                                         .has_scales = f->scales != NULL,                                    \
+                                         .has_min = f->min_at != 0,                                          \
+                                         .mins_of_32 = f->mins_of_32,                                        \
+                                         .unpack = unpack_##name};                                           \
+        if (n_tokens <= (size_t)f->few)                                                                      \
+            product_few(f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                    \
+        else                                                                                                 \
+            kernel_avx2_tile(&tile, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);           \
     }
 
 #endif

@@ -57,15 +57,12 @@ AVX2_INLINE __m256i values_iq4_xs(const uint8_t *p, const struct prepared *u, in
     return _mm256_shuffle_epi8(table, _mm256_and_si256(both, _mm256_set1_epi8(15)));
 }
 
-PRODUCT(q2_k, .block_bytes = 84, .d_at = 80, .min_at = 82, .offset_log2 = -1, .steps = 4, .few = AVX2_FEW_UNSIGNED,
+PRODUCT(q2_k, .block_bytes = 84, .d_at = 80, .min_at = 82, .offset_log2 = -1, .steps = 4, .few = AVX2_FEW,
         .scales = scales_q2_k, .mins = mins_q2_k)
-PRODUCT(q3_k, .block_bytes = 110, .d_at = 108, .offset_log2 = 2, .steps = 4, .few = AVX2_FEW_UNSIGNED,
-        .scales = scales_q3_k)
-PRODUCT(q4_k, .block_bytes = 144, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 8, .few = AVX2_FEW_UNSIGNED,
-        .scales = scales_q4_k, .mins = mins_q4_k)
-PRODUCT(q5_k, .block_bytes = 176, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 4, .few = AVX2_FEW_UNSIGNED,
-        .scales = scales_q4_k, .mins = mins_q4_k)
-PRODUCT(q6_k, .block_bytes = 210, .d_at = 208, .offset_log2 = 5, .steps = 2, .few = AVX2_FEW_UNSIGNED,
-        .scales = scales_q6_k)
-PRODUCT(iq4_xs, .block_bytes = 136, .d_at = 0, .offset_log2 = -1, .steps = 0, .few = AVX2_FEW_SIGNED,
-        .scales = scales_iq4_xs)
+PRODUCT(q3_k, .block_bytes = 110, .d_at = 108, .offset_log2 = 2, .steps = 4, .few = AVX2_FEW, .scales = scales_q3_k)
+PRODUCT(q4_k, .block_bytes = 144, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 8, .few = AVX2_FEW,
+        .scales = scales_q4_k, .mins = mins_q4_k, .mins_of_32 = true)
+PRODUCT(q5_k, .block_bytes = 176, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 4, .few = AVX2_FEW,
+        .scales = scales_q4_k, .mins = mins_q4_k, .mins_of_32 = true)
+PRODUCT(q6_k, .block_bytes = 210, .d_at = 208, .offset_log2 = 5, .steps = 2, .few = AVX2_FEW, .scales = scales_q6_k)
+PRODUCT(iq4_xs, .block_bytes = 136, .d_at = 0, .offset_log2 = -1, .steps = 0, .few = 4, .scales = scales_iq4_xs)
