@@ -353,7 +353,6 @@ void arena_release(struct arena *a, uint32_t slot)
 static void carve(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
-    io_memory_add(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
     if (a->config.locker)
         h->locked_bytes = os_lock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), false);
     a->classes[h->class_index].n_slots += h->n_slots;
@@ -496,7 +495,6 @@ void arena_retire(struct arena *a, uint32_t chunk)
     }
     class->n_slots -= h->n_slots;
     BASE_ASSERT(arena_open(class) >= class->floor, "E4 a class never goes below its floor");
-    io_memory_forget(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
     if (a->config.locker)
         os_unlock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), h->locked_bytes);
     h->locked_bytes = 0;
@@ -570,10 +568,17 @@ bool arena_evict_one(struct arena *a, uint32_t class_index)
     return true;
 }
 
-uint32_t arena_acquire(struct arena *a, uint32_t class_index)
+/* The class would grow, and what it would grow into is not there yet. */
+static bool comes_soon(const struct arena *a, uint32_t class_index)
+{
+    return a->ahead != ARENA_NONE && a->ahead_class == class_index && !os_touch_idle(a->config.toucher);
+}
+
+uint32_t arena_acquire(struct arena *a, uint32_t class_index, bool wait)
 {
     struct arena_class *class = &a->classes[class_index];
     if (class->free != ARENA_NONE) return class->free;
+    if (!wait && comes_soon(a, class_index)) return ARENA_NONE;
     if (class->n_guess > class->reserve && class->guess_first != ARENA_NONE) {
         arena_evict(a, class->guess_first); /* the reserve has become smaller */
     } else if (!make_room(a, class_index, false)) {
@@ -591,6 +596,7 @@ uint32_t arena_acquire_guess(struct arena *a, uint32_t class_index)
         arena_evict(a, class->guess_first);
         return class->free;
     }
+    if (class->free == ARENA_NONE && comes_soon(a, class_index)) return ARENA_NONE;
     if (arena_open(class) <= class->floor && !grow(a, class_index, UINT32_MAX)) return ARENA_NONE;
     if (arena_open(class) <= class->floor) return ARENA_NONE;
     if (class->free == ARENA_NONE && !grow(a, class_index, UINT32_MAX)) {
@@ -734,7 +740,6 @@ void arena_destroy(struct arena *a, bool leak)
     if (a->reserved && a->ahead != ARENA_NONE) os_touch_wait(a->config.toucher);
     for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++) {
         if (!a->chunks[i].n_slots) continue;
-        io_memory_forget(a->config.io, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));
         if (a->config.locker)
             os_unlock_range(a->config.locker, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]),
                             a->chunks[i].locked_bytes);

@@ -93,8 +93,9 @@ size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_b
 
 uint8_t *arena_memory(const struct arena *a, uint32_t slot);
 struct arena_class *arena_class_of(struct arena *a, uint32_t slot);
-/* A FREE slot of the class: from the free list, by growing, from a colder class, or by eviction; or ARENA_NONE. */
-uint32_t arena_acquire(struct arena *a, uint32_t class_index);
+/* A FREE slot of the class: from the free list, by growing, from a colder class, or by eviction; or ARENA_NONE. wait
+ * false: ARENA_NONE also while the memory of the next chunk is still being touched; ask again then. */
+uint32_t arena_acquire(struct arena *a, uint32_t class_index, bool wait);
 /* The same for a guess: at most `reserve` of the class's slots are guesses; beyond, the oldest guess that nobody wanted
  * gives way. What demand brought leaves only to fill the reserve. */
 uint32_t arena_acquire_guess(struct arena *a, uint32_t class_index);

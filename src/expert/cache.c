@@ -7,13 +7,13 @@
 
 #include <stdlib.h>
 
-/* Starts reads for the misses in order while slots last. */
-static void start_reads(struct expert_cache *c)
+/* Starts reads for the misses in order while slots last. wait: also for memory that is still being touched. */
+static void start_reads(struct expert_cache *c, bool wait)
 {
     struct want *w = &c->want;
     uint32_t n = 0;
     while (w->next_miss < w->n_misses && !w->status && c->idle != NONE) {
-        uint32_t slot = arena_acquire(&c->arena, w->class_index);
+        uint32_t slot = arena_acquire(&c->arena, w->class_index, wait && n == 0);
         if (slot == NONE) break;
         uint32_t i = w->misses[w->next_miss++];
         w->items[i].slot = slot;
@@ -88,7 +88,7 @@ enum sluice_status expert_want(struct expert_cache *c, uint32_t layer, const uin
     cache_guess_judge(c, layer, ids, n);
     for (uint32_t i = 0; i < n; i++) want_one(c, i, ids[i]); /* hits are pinned before anything is evicted */
     cache_guess_expire(c, layer);
-    start_reads(c);
+    start_reads(c, false);
     cache_guess_start(c);
     return SLUICE_OK;
 }
@@ -118,7 +118,7 @@ enum sluice_status expert_take(struct expert_cache *c, struct expert_view *view,
     for (;;) {
         if (w->status) return tell_failure(w, err);
         if (w->ready_first < w->ready_end) break;
-        start_reads(c);
+        start_reads(c, c->n_reading == 0);
         if (w->status) continue;
         if (c->n_reading == 0) {
             const struct arena_class *k = &c->arena.classes[w->class_index];
@@ -167,7 +167,7 @@ void expert_give(struct expert_cache *c, const struct expert_view *view)
     if (++w->n_given == w->n)
         w->active = false;
     else
-        start_reads(c);
+        start_reads(c, false);
     cache_guess_start(c);
 }
 
@@ -193,7 +193,7 @@ void expert_abort(struct expert_cache *c)
 void expert_pump(struct expert_cache *c)
 {
     cache_poll(c, false);
-    if (c->want.active) start_reads(c);
+    if (c->want.active) start_reads(c, false);
     cache_guess_start(c);
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define RETRY_EVERY 32u /* ranges between two of the slower kind */
-#define NEW_WEIGHT 0.25 /* of the latest measurement */
+#define NEW_WEIGHT 0.1  /* of the latest measurement */
 #define STACK_BYTES ((size_t)64 << 10)
 
 struct os_toucher {
@@ -97,6 +97,14 @@ void os_touch_wait(struct os_toucher *t)
     os_mutex_lock(t->mutex);
     while (t->bytes) os_cond_wait(t->changed, t->mutex);
     os_mutex_unlock(t->mutex);
+}
+
+bool os_touch_idle(struct os_toucher *t)
+{
+    os_mutex_lock(t->mutex);
+    const bool idle = !t->bytes;
+    os_mutex_unlock(t->mutex);
+    return idle;
 }
 
 void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)

@@ -20,6 +20,8 @@ void os_toucher_destroy(struct os_toucher *t); /* waits for what is under way; N
 
 /* One range at a time: waits for the one before. */
 void os_touch_begin(struct os_toucher *t, void *at, size_t bytes);
+/* Whether os_touch_wait would return at once. */
+bool os_touch_idle(struct os_toucher *t);
 /* The last range is resident, or could not be made so (then it is touched as it is used). */
 void os_touch_wait(struct os_toucher *t);
 
