@@ -135,7 +135,8 @@ static void set_variables(struct jinja_run *r, const struct jinja_input *in)
     }
     for (size_t i = 0; i < in->n_own && !jinja_failed(r); i++) {
         struct jinja_value text = jinja_copy_text(r, in->own[i].text, strlen(in->own[i].text));
-        jinja_scope_set_word(r, r->scope, in->own[i].name, text);
+        uint32_t id = jinja_name_find(r->t, jinja_text(in->own[i].name, strlen(in->own[i].name)));
+        jinja_scope_set_used(r, r->scope, id, text);
     }
 }
 
@@ -159,6 +160,9 @@ enum sluice_status jinja_render(const struct jinja_template *t, const struct jin
         jinja_limits_init(&r.limits);
     jinja_arena_init(&r.arena, r.limits.memory_bytes_max);
     r.loop_id = jinja_name_find(t, jinja_text("loop", 4));
+    r.caller_id = jinja_name_find(t, jinja_text("caller", 6));
+    r.varargs_id = jinja_name_find(t, jinja_text("varargs", 7));
+    r.kwargs_id = jinja_name_find(t, jinja_text("kwargs", 6));
     *out = (struct text_rendered){0};
     r.out.text = malloc(1); /* an empty rendering is an empty text, not NULL */
     if (!r.out.text) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "%s: no memory to render it", t->name);

@@ -11,6 +11,7 @@
 
 #define JINJA_SOURCE_BYTES_MAX ((size_t)1 << 20) /* of a template */
 #define JINJA_TREE_BYTES_MAX ((size_t)96 << 20)  /* of a parsed template */
+#define JINJA_NAMES_MAX 10000                    /* different names of variables in a template */
 #define JINJA_NEST_MAX 200                       /* blocks, brackets and operators inside one another */
 
 struct jinja_limits {

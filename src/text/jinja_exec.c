@@ -56,9 +56,8 @@ void jinja_scope_keep(struct jinja_scope *s)
     for (; s && !s->kept; s = s->parent) s->kept = true;
 }
 
-void jinja_scope_set_word(struct jinja_run *r, struct jinja_scope *s, const char *word, struct jinja_value value)
+void jinja_scope_set_used(struct jinja_run *r, struct jinja_scope *s, uint32_t id, struct jinja_value value)
 {
-    uint32_t id = jinja_name_find(r->t, jinja_text(word, strlen(word)));
     if (id < r->t->n_names) jinja_scope_set(r, s, id, value);
 }
 
@@ -163,7 +162,7 @@ static void exec_items(struct jinja_run *r, const struct jinja_node *n, struct j
         if (!s || s->kept) s = jinja_scope_new(r, r->scope);
         if (!s) return;
         s->n = 0;
-        if (r->loop_id < r->t->n_names) jinja_scope_set(r, s, r->loop_id, handle);
+        jinja_scope_set_used(r, s, r->loop_id, handle);
         assign(r, s, n->a, items.at[i]);
         if (exec_inside(r, s, n->c) == FLOW_BREAK) return;
     }

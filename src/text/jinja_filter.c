@@ -137,6 +137,7 @@ FILTER(do_wordcount)
     struct jinja_value text = soft(r, c);
     int64_t n = 0;
     bool inside = false;
+    jinja_charge_bytes(r, text.bytes);
     for (size_t at = 0; at < text.bytes;) {
         uint32_t ch = jinja_char_next(text.text, text.bytes, &at);
         bool word = jinja_char_is_alpha(ch) || (ch >= '0' && ch <= '9') || ch == '_';
@@ -163,6 +164,7 @@ FILTER(do_format)
 static struct jinja_value trimmed(struct jinja_run *r, struct jinja_value text)
 {
     struct jinja_value none = {.kind = JINJA_ABSENT};
+    jinja_charge_bytes(r, text.bytes);
     return jinja_strip(r, text, none, true, true);
 }
 

@@ -129,20 +129,21 @@ static void set_rest(struct jinja_run *r, const struct jinja_macro *m, const str
     for (size_t i = n_params; i < args->n; i++) jinja_list_add(r, rest, args->at[i]);
     for (size_t i = 0; i < args->n_named && !jinja_failed(r); i++) {
         struct jinja_value name = args->named[i].name;
+        jinja_charge(r, n_params / 8 + 1);
         if (is_param(m, name)) continue;
         if (jinja_text_is(name, "caller"))
-            jinja_scope_set_word(r, r->scope, "caller", args->named[i].value);
+            jinja_scope_set_used(r, r->scope, r->caller_id, args->named[i].value);
         else
             jinja_dict_set(r, named.dict, name, args->named[i].value);
     }
     if (jinja_failed(r)) return;
-    if (rest.list->n && !jinja_uses(r->t, "varargs"))
+    if (rest.list->n && r->varargs_id == r->t->n_names)
         jinja_fail(r, "the macro '%.*s' takes at most %zu arguments, %zu are given", QUOTED(m->name), n_params,
                    args->n);
-    if (named.dict->n && !jinja_uses(r->t, "kwargs"))
+    if (named.dict->n && r->kwargs_id == r->t->n_names)
         jinja_fail(r, "the macro '%.*s' has no parameter '%.*s'", QUOTED(m->name), QUOTED(named.dict->at[0].key));
-    jinja_scope_set_word(r, r->scope, "varargs", rest);
-    jinja_scope_set_word(r, r->scope, "kwargs", named);
+    jinja_scope_set_used(r, r->scope, r->varargs_id, rest);
+    jinja_scope_set_used(r, r->scope, r->kwargs_id, named);
 }
 
 /* Defaults are evaluated inside, where the parameters before them are set already. */
@@ -150,6 +151,7 @@ static void set_params(struct jinja_run *r, const struct jinja_macro *m, const s
 {
     size_t i = 0;
     for (const struct jinja_node *p = m->params; p && !jinja_failed(r); p = p->next, i++) {
+        jinja_charge(r, args->n_named / 8 + 1);
         const struct jinja_value *named = named_argument(args, p->value);
         if (named && i < args->n) {
             jinja_fail(r, "the macro '%.*s' got '%.*s' twice", QUOTED(m->name), QUOTED(p->value));

@@ -81,10 +81,14 @@ static struct jinja_value rsplit_space(struct jinja_run *r, struct jinja_value t
     return reversed(out);
 }
 
-static const char *find_last(const char *text, size_t bytes, struct jinja_value word)
+static const char *find_last(struct jinja_run *r, const char *text, size_t bytes, struct jinja_value word)
 {
     for (size_t at = bytes >= word.bytes ? bytes - word.bytes + 1 : 0; at-- > 0;)
-        if (memcmp(text + at, word.text, word.bytes) == 0) return text + at;
+        if (text[at] == word.text[0]) { /* a long word can nearly match at every place */
+            jinja_charge(r, word.bytes / 64 + 1);
+            if (jinja_failed(r)) return NULL;
+            if (memcmp(text + at, word.text, word.bytes) == 0) return text + at;
+        }
     return NULL;
 }
 
@@ -99,7 +103,7 @@ static struct jinja_value split_at(struct jinja_run *r, const struct jinja_call 
     jinja_charge_bytes(r, text.bytes);
     while (times-- != 0 && !jinja_failed(r)) {
         const char *found =
-            last ? find_last(text.text, text.bytes, by) : memmem(text.text, text.bytes, by.text, by.bytes);
+            last ? find_last(r, text.text, text.bytes, by) : memmem(text.text, text.bytes, by.text, by.bytes);
         if (!found) break;
         size_t at = (size_t)(found - text.text);
         jinja_list_add(r, out,
@@ -120,7 +124,8 @@ static struct jinja_value partition(struct jinja_run *r, const struct jinja_call
     struct jinja_value text = c->self, by = c->p[0], out = jinja_list_new(r, JINJA_TUPLE, 3), empty = jinja_text("", 0);
     if (!jinja_want_str(r, c, by)) return jinja_undefined();
     if (by.bytes == 0) return jinja_fail(r, "%s() got an empty separator", c->name);
-    const char *found = last ? find_last(text.text, text.bytes, by) : memmem(text.text, text.bytes, by.text, by.bytes);
+    const char *found =
+        last ? find_last(r, text.text, text.bytes, by) : memmem(text.text, text.bytes, by.text, by.bytes);
     jinja_charge_bytes(r, text.bytes);
     size_t at = found ? (size_t)(found - text.text) : 0;
     jinja_list_add(r, out, found ? jinja_slice_text(text, 0, at) : last ? empty : text);
@@ -139,10 +144,11 @@ METHOD(do_rpartition) { return partition(r, c, true); }
 static bool window(struct jinja_run *r, const struct jinja_call *c, struct jinja_value start, struct jinja_value stop,
                    struct jinja_value *out)
 {
-    int64_t n = (int64_t)jinja_char_count(c->self.text, c->self.bytes), from, to;
     struct jinja_value absent = {.kind = JINJA_ABSENT};
     *out = c->self;
     if (!jinja_given(start) && !jinja_given(stop)) return true;
+    jinja_charge_bytes(r, c->self.bytes);
+    int64_t n = (int64_t)jinja_char_count(c->self.text, c->self.bytes), from, to;
     if (!optional_int(r, c, start, 0, &from) || !optional_int(r, c, stop, n, &to)) return false;
     if (to < 0) to = to < -n ? 0 : to + n;
     if (to > n) to = n;
@@ -152,9 +158,10 @@ static bool window(struct jinja_run *r, const struct jinja_call *c, struct jinja
     return !jinja_failed(r);
 }
 
-static bool has_end(struct jinja_value text, struct jinja_value word, bool at_end)
+static bool has_end(struct jinja_run *r, struct jinja_value text, struct jinja_value word, bool at_end)
 {
     if (word.bytes > text.bytes) return false;
+    jinja_charge_bytes(r, word.bytes);
     return memcmp(at_end ? text.text + text.bytes - word.bytes : text.text, word.text, word.bytes) == 0;
 }
 
@@ -166,7 +173,7 @@ static struct jinja_value starts_or_ends(struct jinja_run *r, const struct jinja
     if (jinja_is(words, JINJA_TUPLE)) items = jinja_items_of(r, words);
     for (size_t i = 0; i < items.n && !found; i++) {
         if (!jinja_want_str(r, c, items.at[i])) return jinja_undefined();
-        found = inside && has_end(text, items.at[i], at_end);
+        found = inside && has_end(r, text, items.at[i], at_end);
     }
     return jinja_bool(found);
 }
@@ -185,7 +192,7 @@ static struct jinja_value find(struct jinja_run *r, const struct jinja_call *c, 
             found = last ? text.text + text.bytes : text.text;
         else
             found =
-                last ? find_last(text.text, text.bytes, word) : memmem(text.text, text.bytes, word.text, word.bytes);
+                last ? find_last(r, text.text, text.bytes, word) : memmem(text.text, text.bytes, word.text, word.bytes);
     }
     if (!found && must) return jinja_fail(r, "%s() finds no such text", c->name);
     return jinja_int(found ? (int64_t)jinja_char_count(c->self.text, (size_t)(found - c->self.text)) : -1);
@@ -238,13 +245,13 @@ METHOD(do_join)
 METHOD(do_removeprefix)
 {
     if (!jinja_want_str(r, c, c->p[0])) return jinja_undefined();
-    return has_end(c->self, c->p[0], false) ? jinja_slice_text(c->self, c->p[0].bytes, c->self.bytes) : c->self;
+    return has_end(r, c->self, c->p[0], false) ? jinja_slice_text(c->self, c->p[0].bytes, c->self.bytes) : c->self;
 }
 
 METHOD(do_removesuffix)
 {
     if (!jinja_want_str(r, c, c->p[0])) return jinja_undefined();
-    return has_end(c->self, c->p[0], true) ? jinja_slice_text(c->self, 0, c->self.bytes - c->p[0].bytes) : c->self;
+    return has_end(r, c->self, c->p[0], true) ? jinja_slice_text(c->self, 0, c->self.bytes - c->p[0].bytes) : c->self;
 }
 
 static struct jinja_value pad(struct jinja_run *r, const struct jinja_call *c, char align)
@@ -284,36 +291,18 @@ METHOD(do_format) { return jinja_braces(r, c->self, c->args); }
 static bool is_decimal(uint32_t ch) { return ch >= '0' && ch <= '9'; }
 static bool is_alnum(uint32_t ch) { return is_decimal(ch) || jinja_char_is_alpha(ch); }
 
-static struct jinja_value all_are(const struct jinja_call *c, bool (*is)(uint32_t ch))
+static struct jinja_value all_are(struct jinja_run *r, const struct jinja_call *c, bool (*is)(uint32_t ch))
 {
+    jinja_charge_bytes(r, c->self.bytes);
     for (size_t at = 0; at < c->self.bytes;)
         if (!is(jinja_char_next(c->self.text, c->self.bytes, &at))) return jinja_bool(false);
     return jinja_bool(c->self.bytes > 0);
 }
 
-METHOD(do_isdigit)
-{
-    (void)r;
-    return all_are(c, is_decimal);
-}
-
-METHOD(do_isalpha)
-{
-    (void)r;
-    return all_are(c, jinja_char_is_alpha);
-}
-
-METHOD(do_isalnum)
-{
-    (void)r;
-    return all_are(c, is_alnum);
-}
-
-METHOD(do_isspace)
-{
-    (void)r;
-    return all_are(c, jinja_char_is_space);
-}
+METHOD(do_isdigit) { return all_are(r, c, is_decimal); }
+METHOD(do_isalpha) { return all_are(r, c, jinja_char_is_alpha); }
+METHOD(do_isalnum) { return all_are(r, c, is_alnum); }
+METHOD(do_isspace) { return all_are(r, c, jinja_char_is_space); }
 
 static struct jinja_value test(struct jinja_run *r, const struct jinja_call *c, const char *name)
 {

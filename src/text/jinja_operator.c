@@ -118,6 +118,8 @@ static struct jinja_value add_lists(struct jinja_run *r, struct jinja_value a, s
 
 static struct jinja_value repeat(struct jinja_run *r, struct jinja_value v, int64_t times)
 {
+    size_t bytes = jinja_is(v, JINJA_STR) ? v.bytes : v.list->n * sizeof *v.list->at;
+    if (!jinja_can_hold(r, times, bytes)) return jinja_undefined();
     if (jinja_is(v, JINJA_STR)) {
         struct jinja_build b = {.r = r};
         for (int64_t i = 0; v.bytes && i < times && !jinja_failed(r); i++) {

@@ -160,6 +160,10 @@ uint32_t jinja_parse_id(struct jinja_parser *p, struct jinja_value name)
     struct jinja_template *t = p->t;
     if (p->status != SLUICE_OK || (t->n_names == p->names_room && !grow_names(p))) return 0;
     size_t slot = name_slot(t, p->table, p->table_room, name);
+    if (p->table[slot] == 0 && t->n_names == JINJA_NAMES_MAX) {
+        jinja_parse_fail(p, p->token, "the template has more than %d names", JINJA_NAMES_MAX);
+        return 0;
+    }
     if (p->table[slot] == 0) {
         t->names[t->n_names++] = (struct jinja_name){.text = name, .builtin = jinja_function_find(name)};
         p->table[slot] = (uint32_t)t->n_names;

@@ -44,6 +44,14 @@ void jinja_fail_memory(struct jinja_run *r)
     }
 }
 
+bool jinja_can_hold(struct jinja_run *r, int64_t n, size_t bytes)
+{
+    if (n <= 0 || bytes == 0 || (uint64_t)n <= r->limits.memory_bytes_max / bytes) return !jinja_failed(r);
+    r->arena.full = r->arena.limited = true;
+    jinja_fail_memory(r);
+    return false;
+}
+
 void jinja_charge(struct jinja_run *r, uint64_t steps)
 {
     if (steps > r->limits.steps_max - r->steps) {

@@ -24,7 +24,8 @@ struct jinja_run {
     struct jinja_arena arena;
     uint64_t steps;
     uint32_t depth;
-    uint32_t loop_id;            /* of the name "loop"; n_names if the template does not use it */
+    /* Of the names; n_names if the template does not use one. */
+    uint32_t loop_id, caller_id, varargs_id, kwargs_id;
     uint32_t at;                 /* offset in the template of what is being evaluated */
     struct jinja_value captured; /* what a filter block works on */
     struct jinja_scope *scope;
@@ -39,6 +40,8 @@ static inline bool jinja_failed(const struct jinja_run *r) { return r->status !=
 /* Returns undefined, for `return jinja_fail(...)`. */
 struct jinja_value jinja_fail(struct jinja_run *r, const char *format, ...) BASE_PRINTF(2, 3);
 void jinja_fail_memory(struct jinja_run *r); /* after the arena gave NULL */
+/* Before something is made n times: fails at once where the memory's limit could not hold it. */
+bool jinja_can_hold(struct jinja_run *r, int64_t n, size_t bytes);
 void jinja_charge(struct jinja_run *r, uint64_t steps);
 static inline void jinja_charge_bytes(struct jinja_run *r, size_t bytes) { jinja_charge(r, bytes / 64 + 1); }
 /* Between every two calls that can nest. false: too deep (or failed already); then do not leave. */

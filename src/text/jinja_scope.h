@@ -22,8 +22,8 @@ void jinja_scope_set(struct jinja_run *r, struct jinja_scope *s, uint32_t id, st
 /* Undefined if no scope around has it and no function is called so. */
 struct jinja_value jinja_scope_get(struct jinja_run *r, const struct jinja_scope *s, uint32_t id);
 void jinja_scope_keep(struct jinja_scope *s); /* and those around it */
-/* Sets a variable by its name, if the template uses it at all. */
-void jinja_scope_set_word(struct jinja_run *r, struct jinja_scope *s, const char *word, struct jinja_value value);
+/* The same, unless the template does not use the name at all (id is n_names). */
+void jinja_scope_set_used(struct jinja_run *r, struct jinja_scope *s, uint32_t id, struct jinja_value value);
 
 /* Evaluation (jinja_eval.c) and execution (jinja_exec.c), in r->scope. */
 enum jinja_flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE };

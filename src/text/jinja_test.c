@@ -74,6 +74,7 @@ static struct jinja_value case_is(struct jinja_run *r, const struct jinja_call *
 {
     struct jinja_value v = jinja_str(r, c->self);
     bool any = false;
+    jinja_charge_bytes(r, v.bytes);
     for (size_t at = 0; jinja_is(v, JINJA_STR) && at < v.bytes;) {
         uint32_t ch = jinja_char_next(v.text, v.bytes, &at);
         bool is_upper = jinja_char_lower(ch) != ch, is_lower = jinja_char_upper(ch) != ch;

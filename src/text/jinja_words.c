@@ -35,8 +35,10 @@ struct jinja_value jinja_recase(struct jinja_run *r, struct jinja_value text, en
         kept = at;
         char out[4] = "SS";
         size_t n = sharp_s ? 2 : jinja_char_put(new, out);
-        if (n != at - begin) { /* rare: another length, so no marks */
+        if (n != at - begin) { /* rare: another length */
+            const char *mark = jinja_arena_marks(&r->arena, text.text + begin);
             jinja_put(&b, out, n);
+            if (mark && *mark && !jinja_failed(r)) memset(jinja_arena_marks(&r->arena, b.at + b.n - n), 1, n);
             continue;
         }
         jinja_put(&b, text.text + begin, n);
@@ -132,6 +134,7 @@ struct jinja_value jinja_split_lines(struct jinja_run *r, struct jinja_value tex
 
 static void put_fill(struct jinja_build *b, int64_t n, uint32_t fill)
 {
+    if (!jinja_can_hold(b->r, n, 1)) return;
     for (int64_t i = 0; i < n && !jinja_failed(b->r); i++) {
         jinja_charge(b->r, 1);
         jinja_put_char(b, fill);
@@ -141,6 +144,7 @@ static void put_fill(struct jinja_build *b, int64_t n, uint32_t fill)
 struct jinja_value jinja_pad(struct jinja_run *r, struct jinja_value text, int64_t width, uint32_t fill, char align)
 {
     int64_t n = (int64_t)jinja_char_count(text.text, text.bytes);
+    jinja_charge_bytes(r, text.bytes);
     if (n >= width) return text;
     int64_t missing = width - n, left = align == '<' ? 0 : align == '>' ? missing : missing / 2;
     if (align == '^' && missing % 2 && width % 2) left++; /* str.center(): the odd one goes left if the width is odd */

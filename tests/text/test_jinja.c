@@ -297,6 +297,13 @@ static void test_hostile(void **state)
     hostile("{{ 1", "+1", 100000, " }}", "nests deeper than 1000");
     hostile("{{ x", ".y", 100000, " }}", "nests deeper than 1000");
     hostile("{{ 'a'", "|upper", 100000, " }}", "nests deeper than 1000");
+    char *names = malloc(10001 * 12 + 1), *at = names;
+    assert_non_null(names);
+    for (int i = 0; i < 10001; i++) at += sprintf(at, "{{ n%d }}", i);
+    hostile(names, "", 0, "", "more than 10000 names");
+    free(names);
+    hostile("{{ ('a' * 1000000).rfind('b", "a", 300000, "') }}", NULL);
+    hostile("{{ ('a' * 1000000).rfind('", "a", 300000, "b') }}", "steps");
     hostile("{{ 'a'", "~'b'", 100000, " }}", NULL);
     hostile("{{ 1", " < 2 > 1", 50000, " }}", NULL);
     hostile("{% if 0 %}", "{% elif 0 %}", 50000, "{% endif %}", NULL);
