@@ -106,33 +106,54 @@ static bool is_plain_role(struct jinja_value v)
 }
 
 /* Templates make marks of the roles of messages ("<|" + role + "|>"): they are not what was said. */
-static void unmark_roles(struct jinja_run *r, const struct jinja_dict *variables)
+static void unmark_roles(struct jinja_run *r, struct jinja_value messages)
 {
-    const struct jinja_value *messages = jinja_dict_find_word(r, variables, "messages");
-    if (!messages || !jinja_is(*messages, JINJA_LIST)) return;
-    for (size_t i = 0; i < messages->list->n; i++) {
-        struct jinja_value m = messages->list->at[i];
+    for (size_t i = 0; jinja_is(messages, JINJA_LIST) && i < messages.list->n; i++) {
+        struct jinja_value m = messages.list->at[i];
         const struct jinja_value *role = jinja_is(m, JINJA_DICT) ? jinja_dict_find_word(r, m.dict, "role") : NULL;
         if (role && is_plain_role(*role) && role->bytes)
             memset(jinja_arena_marks(&r->arena, role->text), 0, role->bytes);
     }
 }
 
+static struct jinja_value said_text(struct jinja_run *r, const char *text)
+{
+    size_t bytes = strlen(text);
+    struct jinja_value v = jinja_copy_text(r, text, bytes);
+    if (!jinja_failed(r)) memset(jinja_arena_marks(&r->arena, v.text), 1, bytes);
+    return v;
+}
+
+static struct jinja_value make_messages(struct jinja_run *r, const struct text_message *m, size_t n)
+{
+    struct jinja_value list = jinja_list_new(r, JINJA_LIST, n);
+    for (size_t i = 0; i < n && !jinja_failed(r); i++) {
+        struct jinja_value one = jinja_dict_new(r, JINJA_DICT);
+        jinja_dict_set(r, one.dict, jinja_text("role", 4), said_text(r, m[i].role));
+        jinja_dict_set(r, one.dict, jinja_text("content", 7), said_text(r, m[i].text));
+        jinja_list_add(r, list, one);
+    }
+    return list;
+}
+
 static void set_variables(struct jinja_run *r, const struct jinja_input *in)
 {
     struct jinja_value all;
+    uint32_t messages = jinja_name_find(r->t, jinja_text("messages", 8));
     if (in->json && jinja_json_read(r, in->json, in->json_bytes, &all)) {
         if (!jinja_is(all, JINJA_DICT)) {
             r->status = base_fail(r->err, SLUICE_ERR_USAGE, "give an object: {\"messages\": [...]}",
                                   "the variables are a %s in JSON, not an object", jinja_kind_name(all.kind));
             return;
         }
-        unmark_roles(r, all.dict);
         for (uint32_t id = 0; id < r->t->n_names && !jinja_failed(r); id++) {
             const struct jinja_value *found = jinja_dict_find(r, all.dict, r->t->names[id].text);
             if (found) jinja_scope_set(r, r->scope, id, *found);
         }
     }
+    if (in->messages && !jinja_failed(r))
+        jinja_scope_set_used(r, r->scope, messages, make_messages(r, in->messages, in->n_messages));
+    if (messages < r->t->n_names && !jinja_failed(r)) unmark_roles(r, jinja_scope_get(r, r->scope, messages));
     for (size_t i = 0; i < in->n_own && !jinja_failed(r); i++) {
         struct jinja_value text = jinja_copy_text(r, in->own[i].text, strlen(in->own[i].text));
         uint32_t id = jinja_name_find(r->t, jinja_text(in->own[i].name, strlen(in->own[i].name)));

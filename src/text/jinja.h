@@ -51,7 +51,10 @@ struct jinja_input {
                        * messages (messages[i].role) if they are made of ASCII letters, digits, '_' and '-': a template
                        * makes marks of them, so the caller admits only roles that it knows. NULL: none */
     size_t json_bytes;
-    const struct jinja_own *own; /* they go before variables of the same name in `json` */
+    const struct text_message *messages; /* the variable `messages`, each with `role` and `content`, in place of one in
+                                          * `json`; what was said and roles as there. NULL: none */
+    size_t n_messages;
+    const struct jinja_own *own; /* they go before the other variables of the same name */
     size_t n_own;
     const struct jinja_time *now;      /* NULL: strftime_now is an error */
     const struct jinja_limits *limits; /* NULL: the defaults */

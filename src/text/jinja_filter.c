@@ -124,8 +124,9 @@ FILTER(do_truncate)
     if (n <= length || n - length <= leeway) return text;
     struct jinja_value head = jinja_slice(r, text, none, jinja_int(length - n_end), none);
     if (jinja_failed(r)) return jinja_undefined();
-    const char *blank = jinja_flag(c->p[1], false) ? NULL : memrchr(head.text, ' ', head.bytes);
-    if (blank) head = jinja_slice_text(head, 0, (size_t)(blank - head.text));
+    size_t cut = head.bytes; /* at the last blank, so that no word is cut in two */
+    while (!jinja_flag(c->p[1], false) && cut > 0 && head.text[cut - 1] != ' ') cut--;
+    if (cut > 0) head = jinja_slice_text(head, 0, jinja_flag(c->p[1], false) ? cut : cut - 1);
     struct jinja_build b = {.r = r};
     jinja_put_str(&b, head);
     jinja_put_str(&b, end);

@@ -350,6 +350,32 @@ static void test_bytes(void **state)
     jinja_destroy(t);
 }
 
+/* Messages as structs are the same as messages in JSON. */
+static void test_messages(void **state)
+{
+    (void)state;
+    static const struct text_message m[] = {{"user", "Hi \"you\"\n"}, {"assistant", ""}};
+    static const char text[] = "{{ messages|tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    static const char json[] = "{\"messages\": 5, \"add\": true}";
+    struct jinja_template *t = parsed(text, sizeof text - 1);
+    struct jinja_input in = {.json = json, .json_bytes = sizeof json - 1, .messages = m, .n_messages = 2};
+    struct text_rendered out;
+    struct sluice_error err;
+    assert_int_equal(jinja_render(t, &in, &out, &err), SLUICE_OK);
+    assert_string_equal(out.text,
+                        "[{\"role\": \"user\", \"content\": \"Hi \\\"you\\\"\\n\"}, {\"role\": \"assistant\", "
+                        "\"content\": \"\"}]<user>Hi \"you\"\n<assistant>");
+    const struct text_range *last = &out.said[out.n_said - 1];
+    assert_int_equal(last->end - last->begin, 9);
+    assert_memory_equal(out.text + last->begin, "Hi \"you\"\n", 9);
+    text_rendered_free(&out);
+    in.n_messages = 0;
+    assert_int_equal(jinja_render(t, &in, &out, &err), SLUICE_OK);
+    assert_string_equal(out.text, "[]");
+    text_rendered_free(&out);
+    jinja_destroy(t);
+}
+
 /* ---- what was said ---- */
 
 /* The rendering with what was said in brackets. */
@@ -408,7 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases), cmocka_unit_test(test_faults), cmocka_unit_test(test_variables),
         cmocka_unit_test(test_time),  cmocka_unit_test(test_limits), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_said),
+        cmocka_unit_test(test_bytes), cmocka_unit_test(test_said),   cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
