@@ -1,0 +1,304 @@
+/* How near streaming comes to what the machine allows.
+ *
+ *     bench/stream/stream MODEL --memory 4G,6G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1]
+ *
+ * Text is sampled from the model itself (temperature 1) with the first budget, then every budget reads the same ids:
+ * the prompt into an empty cache, then token by token. In the same run are measured
+ *
+ * - B, the disk: experts at random places, read as the cache reads them;
+ * - hit, a token all of whose experts are there: it is evaluated twice, the second time is taken; with the time of each
+ *   layer until its router has spoken (a) and after it (c);
+ * - miss, a token none of whose experts are there: the cache is as small as it can be.
+ *
+ * Limits of a token that misses m bytes, m_l in layer l:
+ *
+ *     both  = max(hit, m / B)                               what a perfect look-ahead would reach
+ *     layer = sum over layers of (a_l + max(m_l / B, c_l))  + what follows the last layer: without any look-ahead
+ *
+ * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part. */
+#include "engine/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_MAX 4096
+#define LAYERS_MAX EXPERT_LAYERS_MAX
+#define HIT_TOKENS 12
+#define MISS_TOKENS 8
+#define DISK_READS 160 /* experts */
+
+struct watch {
+    bool layers; /* times by layer are wanted */
+    uint64_t layer_ns, want_ns, missed_bytes;
+    uint32_t layer;
+    double before[LAYERS_MAX], after[LAYERS_MAX]; /* a_l, c_l: sums, ns */
+    double missed[LAYERS_MAX];                    /* of the running token */
+    bool (*go_on)(void *user, uint32_t layer);
+    sluice_engine *e;
+};
+
+static struct watch watch;
+static int32_t ids[TOKENS_MAX];
+static struct sluice_error err;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "stream: %s: %s (%s)\n", what, err.message, err.hint);
+    exit(1);
+}
+
+static uint64_t now(void) { return os_system()->now_ns(NULL); }
+
+static uint64_t missed_bytes(void)
+{
+    struct expert_stats x;
+    expert_cache_stats(watch.e->cache, &x);
+    return x.misses;
+}
+
+/* ---- times by layer: the engine asks before each layer whether to go on; expert_want is wrapped by the linker ---- */
+
+static void layer_ends(uint64_t at)
+{
+    if (watch.want_ns) watch.after[watch.layer] += (double)(at - watch.want_ns);
+    watch.want_ns = 0;
+}
+
+static bool layer_begins(void *user, uint32_t layer)
+{
+    if (watch.layers) {
+        const uint64_t at = now();
+        if (layer > 0) layer_ends(at);
+        watch.layer = layer;
+        watch.layer_ns = at;
+    }
+    return watch.go_on(user, layer);
+}
+
+enum sluice_status __real_expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *wanted, uint32_t n,
+                                      struct sluice_error *e);
+enum sluice_status __wrap_expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *wanted, uint32_t n,
+                                      struct sluice_error *e);
+
+enum sluice_status __wrap_expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *wanted, uint32_t n,
+                                      struct sluice_error *e)
+{
+    const uint64_t at = now(), before = missed_bytes();
+    enum sluice_status st = __real_expert_want(c, layer, wanted, n, e);
+    const struct expert_class *k =
+        expert_catalog_class(watch.e->catalog, expert_catalog_class_of(watch.e->catalog, layer));
+    watch.missed[layer] += (double)(missed_bytes() - before) * (double)k->expert_bytes;
+    if (watch.layers) watch.before[layer] += (double)(at - watch.layer_ns);
+    watch.want_ns = at;
+    return st;
+}
+
+/* ---- an engine ---- */
+
+struct run {
+    sluice_engine *e;
+    sluice_session *s;
+};
+
+static struct run begin(const char *model, const char *memory, const char *prefetch)
+{
+    struct run r;
+    struct sluice_options o;
+    sluice_options_init(&o);
+    o.model_path = model;
+    o.memory = memory;
+    o.prefetch = prefetch;
+    o.no_usage = o.cold = true;
+    if (sluice_engine_open(&o, &r.e, &err)) die(memory);
+    if (!r.e->cache) {
+        fprintf(stderr, "stream: the model has no experts to stream\n");
+        exit(2);
+    }
+    if (sluice_session_open(r.e, &r.s, &err)) die(memory);
+    memset(&watch, 0, sizeof watch);
+    watch.e = r.e;
+    watch.go_on = r.e->run.go_on;
+    r.e->run.go_on = layer_begins;
+    return r;
+}
+
+static void end(struct run *r)
+{
+    sluice_session_close(r->s);
+    sluice_engine_close(r->e);
+}
+
+static double eval(struct run *r, size_t at, size_t n)
+{
+    const uint64_t t0 = now();
+    memset(watch.missed, 0, sizeof watch.missed);
+    if (sluice_eval(r->s, ids + at, n, NULL, NULL, NULL, &err)) die("evaluating");
+    const uint64_t t1 = now();
+    if (watch.layers) layer_ends(t1); /* what follows the last layer is counted with it */
+    return (double)(t1 - t0);
+}
+
+static void sample_text(const char *model, const char *memory, size_t n, uint64_t seed)
+{
+    struct run r = begin(model, memory, "auto");
+    struct sluice_sampling p;
+    sluice_sampling_init(&p);
+    p.temperature = 1;
+    p.top_k = 0;
+    p.top_p = 1;
+    p.min_p = 0;
+    p.seed = seed;
+    if (sluice_session_sampling(r.s, &p, &err)) die("sampling");
+    ids[0] = 1;
+    eval(&r, 0, 1);
+    for (size_t i = 1; i < n; i++) {
+        if (sluice_sample(r.s, &ids[i], &err)) die("sampling");
+        eval(&r, i, 1);
+    }
+    end(&r);
+}
+
+/* Experts at random places, all of the queue: bytes a nanosecond. */
+static double measure_disk(struct run *r, uint64_t seed)
+{
+    struct expert_cache *c = r->e->cache;
+    const uint32_t n = expert_catalog_n_experts(r->e->catalog);
+    expert_set_limit(c, 0); /* empties it */
+    expert_set_limit(c, UINT64_MAX);
+    struct expert_stats a, b;
+    struct io_stats x, y;
+    uint64_t state = seed * 2 + 1;
+    expert_cache_stats(c, &a);
+    io_stats(r->e->io, &x);
+    for (int i = 0; i < DISK_READS; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        while (!expert_warm(c, (uint32_t)((state >> 33) % n)) && expert_warm_wait(c, 1000000)) {
+        }
+    }
+    while (expert_warm_wait(c, 1000000000)) {
+    }
+    expert_cache_stats(c, &b);
+    io_stats(r->e->io, &y);
+    return (double)(b.read_bytes - a.read_bytes) / (double)(y.busy_ns - x.busy_ns);
+}
+
+/* ---- one budget ---- */
+
+struct hit {
+    double ns, before[LAYERS_MAX], after[LAYERS_MAX];
+};
+
+/* The same token twice: the second time everything is there. */
+static void measure_hit(struct run *r, size_t prompt, struct hit *out)
+{
+    memset(out, 0, sizeof *out);
+    memset(watch.before, 0, sizeof watch.before);
+    memset(watch.after, 0, sizeof watch.after);
+    for (size_t i = 0; i < HIT_TOKENS; i++) {
+        if (sluice_session_rewind(r->s, prompt + i, &err)) die("rewinding");
+        eval(r, prompt + i, 1);
+        if (sluice_session_rewind(r->s, prompt + i, &err)) die("rewinding");
+        watch.layers = true;
+        out->ns += eval(r, prompt + i, 1) / HIT_TOKENS;
+        watch.layers = false;
+    }
+    for (uint32_t l = 0; l < r->e->model->hp.n_layer; l++) {
+        out->before[l] = watch.before[l] / HIT_TOKENS;
+        out->after[l] = watch.after[l] / HIT_TOKENS;
+    }
+}
+
+static double measure_miss(struct run *r, size_t prompt)
+{
+    double ns = 0;
+    if (sluice_session_rewind(r->s, prompt, &err)) die("rewinding");
+    expert_set_limit(r->e->cache, 0);
+    for (size_t i = 0; i < MISS_TOKENS; i++) ns += eval(r, prompt + i, 1) / MISS_TOKENS;
+    expert_set_limit(r->e->cache, UINT64_MAX);
+    return ns;
+}
+
+static void measure(const char *model, const char *memory, const char *prefetch, size_t prompt, size_t tokens,
+                    uint64_t seed)
+{
+    struct run r = begin(model, memory, prefetch);
+    const uint32_t n_layer = r.e->model->hp.n_layer;
+    static double missed[TOKENS_MAX][LAYERS_MAX];
+    const double disk_first = measure_disk(&r, seed);
+    expert_set_limit(r.e->cache, 0);
+    expert_set_limit(r.e->cache, UINT64_MAX);
+    struct sluice_stats before, middle, after;
+    sluice_stats(r.e, &before);
+    const double prefill = eval(&r, 0, prompt);
+    sluice_stats(r.e, &middle);
+    double decode = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        decode += eval(&r, prompt + i, 1);
+        memcpy(missed[i], watch.missed, n_layer * sizeof(double));
+    }
+    sluice_stats(r.e, &after);
+    struct hit hit;
+    measure_hit(&r, prompt, &hit);
+    const double miss = measure_miss(&r, prompt), disk_last = measure_disk(&r, seed + 1),
+                 disk = disk_first > disk_last ? disk_first : disk_last;
+    double both = 0, layer = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        double bytes = 0;
+        for (uint32_t l = 0; l < n_layer; l++) {
+            bytes += missed[i][l];
+            layer += hit.before[l] + fmax(missed[i][l] / disk, hit.after[l]);
+        }
+        both += fmax(hit.ns, bytes / disk);
+    }
+    const double read = (double)(middle.read_bytes - before.read_bytes),
+                 wanted = (double)(after.hits - middle.hits + after.misses - middle.misses);
+    printf("%-6s %-9s %5.2f  %8.2f %6.1f %7.2f  %8.2f %6.1f %7.1f %8.1f %8.1f %6.2f %8.1f %6.2f  %7.2f %7.2f\n", memory,
+           prefetch, disk, (double)prompt * 1e9 / prefill, read / 1e9, prefill / (read / disk),
+           (double)tokens * 1e9 / decode, 100 * (double)(after.hits - middle.hits) / wanted,
+           (double)(after.read_bytes - middle.read_bytes) / 1e6 / (double)tokens, decode / 1e6 / (double)tokens,
+           layer / 1e6 / (double)tokens, decode / layer, both / 1e6 / (double)tokens, decode / both, 1e9 / hit.ns,
+           1e9 / miss);
+    fflush(stdout);
+    end(&r);
+}
+
+static const char *option(int argc, char **argv, const char *name, const char *fallback)
+{
+    for (int i = 2; i + 1 < argc; i++)
+        if (!strcmp(argv[i], name)) return argv[i + 1];
+    return fallback;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-') {
+        fprintf(stderr,
+                "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1]\n");
+        return 2;
+    }
+    const size_t prompt = strtoul(option(argc, argv, "--prompt", "64"), NULL, 10),
+                 tokens = strtoul(option(argc, argv, "--tokens", "48"), NULL, 10);
+    const uint64_t seed = strtoull(option(argc, argv, "--seed", "1"), NULL, 10);
+    char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
+    snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
+    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX) {
+        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together\n", HIT_TOKENS, TOKENS_MAX);
+        return 2;
+    }
+    char first[200];
+    snprintf(first, sizeof first, "%s", memories);
+    sample_text(argv[1], strtok(first, ","), prompt + tokens, seed);
+    printf("# %zu tokens of prompt into an empty cache, then %zu tokens; text sampled from the model, seed %llu\n",
+           prompt, tokens, (unsigned long long)seed);
+    printf("%-6s %-9s %5s  %8s %6s %7s  %8s %6s %7s %8s %8s %6s %8s %6s  %7s %7s\n", "memory", "prefetch", "GB/s",
+           "prefill", "GB", "/limit", "decode", "hits%", "MB/tok", "ms/tok", "layer", "ratio", "both", "ratio",
+           "allhit", "allmiss");
+    for (m = strtok_r(memories, ",", &save_m); m; m = strtok_r(NULL, ",", &save_m)) {
+        snprintf(prefetches, sizeof prefetches, "%s", option(argc, argv, "--prefetch", "off,auto"));
+        for (p = strtok_r(prefetches, ",", &save_p); p; p = strtok_r(NULL, ",", &save_p))
+            measure(argv[1], m, p, prompt, tokens, seed);
+    }
+    return 0;
+}
