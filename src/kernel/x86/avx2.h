@@ -132,11 +132,24 @@ AVX2_INLINE __m256 avx2_halves(const struct avx2_rows *g, size_t at)
 
 /* ---- integer sums ---- */
 
+/* In each half, lanes 0 and 2 of the result together hold the sum of a's four lanes, lanes 1 and 3 that of b's. Two
+ * shuffles and an addition each; a horizontal addition takes twice as long. */
+AVX2_INLINE __m256i avx2_fold_2(__m256i a, __m256i b)
+{
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+/* Of two results of that, in each half: the sums of the four. */
+AVX2_INLINE __m256i avx2_fold_4(__m256i ab, __m256i cd)
+{
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+}
+
 /* Lane r of the result is the sum of the 8 lanes of s[r]. */
 AVX2_INLINE __m256i avx2_sum_each(const __m256i s[AVX2_ROWS])
 {
-    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
-    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(s[4], s[5]), _mm256_hadd_epi32(s[6], s[7]));
+    __m256i a = avx2_fold_4(avx2_fold_2(s[0], s[1]), avx2_fold_2(s[2], s[3]));
+    __m256i b = avx2_fold_4(avx2_fold_2(s[4], s[5]), avx2_fold_2(s[6], s[7]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 

@@ -38,6 +38,9 @@ struct format {
     __m256i (*values)(const uint8_t *p, const struct prepared *u, int c); /* 32 values from 32 c */
     __m128i (*scales)(const uint8_t *p);                                  /* 16 signed bytes; NULL: all are 1 */
     __m128i (*mins)(const uint8_t *p);                                    /* 16 bytes, at most 63 */
+    /* a way of its own for few tokens: the lanes' sum is that of the row; x: see row_x. NULL: none */
+    __m256i (*row)(const uint8_t *p, const __m256i x[8]);
+    void (*row_x)(__m256i x[8]); /* arranges the values in order as `row` wants them */
 };
 
 /* ---- helpers for formats ---- */
@@ -146,12 +149,13 @@ AVX2_INLINE __m256 dot_group(const struct format *f, const struct avx2_rows *g, 
         size_t at = b * f->block_bytes;
         __m256i xv[8], s[AVX2_ROWS], m[AVX2_ROWS];
         for (int c = 0; c < 8; c++) xv[c] = avx2_load(x->q + 256 * b + 32 * c);
+        if (f->row_x) f->row_x(xv);
         __m256i sums = even_odd_words(avx2_load(x->sums + 16 * b));
         struct prepared u[AVX2_ROWS];
         prepare_rows(f, g, at, u);
         for (int r = 0; r < AVX2_ROWS; r++) {
             const uint8_t *p = g->p[r] + at;
-            s[r] = row_sum(f, p, &u[r], xv, sums);
+            s[r] = f->row ? f->row(p, xv) : row_sum(f, p, &u[r], xv, sums);
             if (f->min_at) m[r] = _mm256_madd_epi16(even_odd(f->mins(p)), sums);
             for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p + line, ahead);
         }

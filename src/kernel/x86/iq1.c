@@ -1,8 +1,9 @@
 /* Products of IQ1_S and IQ1_M, by block256.h; the layouts are explained in quant/iq1.c. A point of the grid is eight
  * nibbles 0, 1, 2; the sign of the shift is put above them as a 4, and a table gives 8 * value +- 1, plus 16.
  *
- * Saturation. Those are 7, 9, 15, 17, 23 and 25: a pair is at most 2 * 25 * 127 = 6350, four of them 25400. With scales
- * of at most 15 and the offset left in, a block's sum is at most 256 * 25 * 127 * 15 = 1.3e7. */
+ * Saturation. Those are 7, 9, 15, 17, 23 and 25: a pair is at most 2 * 25 * 127 = 6350. Many tokens: magnitudes of at
+ * most 9, four pairs 4 * 2 * 9 * 255 = 18360. With scales of at most 15 a block's sum is at most 256 * 25 * 127 * 15 =
+ * 1.3e7. */
 #include "kernel/x86/iq.h"
 
 #define MINUS 0x44444444 /* of all eight values */
