@@ -18,7 +18,7 @@ enum kernel_act {
     KERNEL_GELU        /* g / (1 + exp(-2 c (g + 0.044715 g^3))) * u, c = sqrt(2 / pi): GELU in its tanh form */
 };
 
-enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_LEVELS };
+enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_AMX, KERNEL_LEVELS };
 
 /* Activations of n_tokens rows, with the quantised forms that products ask for. Buffers belong to the caller. */
 struct kernel_acts {
@@ -32,7 +32,8 @@ struct kernel_acts {
 
 struct kernel_table {
     enum kernel_level level;
-    const char *name; /* "scalar", "avx2" */
+    const char *name;   /* "scalar", "avx2", "avx512", "amx" */
+    void (*tune)(void); /* measures, once, what the level chooses by measurement; NULL: nothing */
     void (*quantize)(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums);
     /* out[j * out_stride + r] = row r of w . activation row (tokens ? tokens[j] : j), r < n_rows, j < n_tokens. Indexed
      * by type id; NULL for unknown types. out_rows: if not NULL, result j goes to row out_rows[j] of out instead of j.
@@ -62,10 +63,16 @@ struct kernel_table {
     void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out);        /* encodes one row into the cache */
 };
 
-/* The best level that the CPU has and `mask` allows. level_name: NULL or "auto", or a level's name; one that this CPU
- * lacks is SLUICE_ERR_HARDWARE, an unknown one SLUICE_ERR_USAGE (the message lists the names). */
+/* The best level that the CPU has. level_name: NULL or "auto", or a level's name; one that this CPU lacks is
+ * SLUICE_ERR_HARDWARE, an unknown one SLUICE_ERR_USAGE (the message lists the names). Before a level is handed out the
+ * first time, a few milliseconds go into comparing its functions with the scalar ones (check.c). One that differs is
+ * passed over by "auto" and is SLUICE_ERR_HARDWARE by name. */
 enum sluice_status kernel_select(const struct os_cpu *cpu, const char *level_name, const struct kernel_table **out,
                                  struct sluice_error *err);
+/* After "auto": SLUICE_OK if `chosen` is the best level of this CPU, or SLUICE_ERR_HARDWARE and a message for the user
+ * that says which better one was passed over and why. */
+enum sluice_status kernel_passed_over(const struct os_cpu *cpu, const struct kernel_table *chosen,
+                                      struct sluice_error *err);
 
 /* ---- threaded building blocks; each is one dispatch on the pool ---- */
 

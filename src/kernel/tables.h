@@ -9,6 +9,20 @@ extern const struct kernel_table kernel_table_scalar;
 /* Tables beyond the scalar one, best first; NULL ends the list. The build picks the source that defines it. */
 extern const struct kernel_table *const kernel_native_tables[];
 
+/* The self-check of a level (check.c). */
+struct kernel_fault {
+    const char *function; /* as the table calls it */
+    const char *type;     /* of weights or of the cache; NULL: none */
+};
+bool kernel_check(const struct kernel_table *t, struct kernel_fault *fault); /* false: see fault */
+
+/* kernel_select and kernel_passed_over with other tables than this build's. */
+enum sluice_status kernel_select_from(const struct kernel_table *const *tables, const struct os_cpu *cpu,
+                                      const char *level_name, const struct kernel_table **out,
+                                      struct sluice_error *err);
+enum sluice_status kernel_passed_over_from(const struct kernel_table *const *tables, const struct os_cpu *cpu,
+                                           const struct kernel_table *chosen, struct sluice_error *err);
+
 /* The functions of generic/elementwise.c, which is compiled once a level. */
 #define KERNEL_DECLARE_ELEMENTWISE(level)                                                                       \
     float kernel_dot_f32_##level(const float *a, const float *b, size_t n);                                     \
@@ -27,5 +41,6 @@ extern const struct kernel_table *const kernel_native_tables[];
 
 KERNEL_DECLARE_ELEMENTWISE(scalar);
 KERNEL_DECLARE_ELEMENTWISE(avx2);
+KERNEL_DECLARE_ELEMENTWISE(avx512);
 
 #endif

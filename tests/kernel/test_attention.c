@@ -120,9 +120,9 @@ static void check_shape(const struct shape *s, struct kernel_pool *const pools[N
         if (!(fabs(plain[i] - (double)want[i]) < 1e-4))
             fail_msg("element %zu: %g, not %g", i, (double)want[i], plain[i]);
 
-    for (int level = 0; level < 2; level++)
+    for (size_t level = 0; level < N_LEVELS; level++)
         for (size_t p = 0; p < N_THREAD_COUNTS; p++) {
-            k = (struct kernel_ctx){.table = level_table(level ? "avx2" : "scalar"), .pool = pools[p]};
+            k = (struct kernel_ctx){.table = level_table(levels[level]), .pool = pools[p]};
             if (!k.table) continue;
             memset(got, 0xff, n * sizeof *got);
             run(&k, &c, 0, s->n_tokens, got);
@@ -169,8 +169,8 @@ static void test_nan_stays_visible(void **state)
     uint16_t nan_bits = 0x7e00;
     memcpy(c.k + 70 * c.k_bytes + 6, &nan_bits, sizeof nan_bits);
     static float out[100 * 2 * 32];
-    for (int level = 0; level < 2; level++) {
-        struct kernel_ctx k = {.table = level_table(level ? "avx2" : "scalar"), .pool = pool};
+    for (size_t level = 0; level < N_LEVELS; level++) {
+        struct kernel_ctx k = {.table = level_table(levels[level]), .pool = pool};
         if (!k.table) continue;
         run(&k, &c, 0, 100, out);
         for (size_t i = 0; i < 100 * 2 * 32; i++) assert_true((out[i] != out[i]) == (i / 64 >= 70));

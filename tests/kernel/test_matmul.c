@@ -21,9 +21,6 @@ static int free_pools(void **state)
     return 0;
 }
 
-/* Levels, the scalar one first. */
-static const char *const levels[] = {"scalar", "avx2"};
-
 struct input {
     float *x;
     void *forms;
@@ -58,7 +55,7 @@ static void *random_weight(struct kernel_weight *w, uint32_t type, size_t n_in, 
 
 /* Calls body for every level and pool, with `ctx` set. */
 #define FOR_ALL_CONTEXTS(ctx)                           \
-    for (size_t l_ = 0; l_ < 2; l_++)                   \
+    for (size_t l_ = 0; l_ < N_LEVELS; l_++)            \
         for (size_t p_ = 0; p_ < N_THREAD_COUNTS; p_++) \
             if (((ctx).table = level_table(levels[l_])) != NULL && ((ctx).pool = pools[p_]) != NULL)
 

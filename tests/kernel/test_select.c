@@ -20,7 +20,10 @@ static void test_auto(void **state)
     struct os_cpu cpu;
     os_cpu(&cpu);
     assert_int_equal(kernel_select(&cpu, NULL, &t, &err), SLUICE_OK);
-    if (cpu.avx2 && cpu.fma && cpu.f16c) assert_string_equal(t->name, "avx2");
+    const bool avx512 = cpu.avx512f && cpu.avx512bw && cpu.avx512vl && cpu.avx512vnni;
+    if (cpu.avx2 && cpu.fma && cpu.f16c)
+        assert_string_equal(t->name, avx512 ? cpu.amx_int8 ? "amx" : "avx512" : "avx2");
+    assert_int_equal(kernel_passed_over(&cpu, t, &err), SLUICE_OK);
 }
 
 static void test_names(void **state)
@@ -43,18 +46,21 @@ static void test_refusals(void **state)
     assert_int_equal(kernel_select(&bare, "avx2", &t, &err), SLUICE_ERR_HARDWARE);
     assert_null(t);
     assert_non_null(strstr(err.message, "avx2"));
+    assert_int_equal(kernel_select(&bare, "avx512", &t, &err), SLUICE_ERR_HARDWARE);
+    assert_int_equal(kernel_select(&bare, "amx", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "mmx", &t, &err), SLUICE_ERR_USAGE);
     assert_non_null(strstr(err.message, "mmx"));
     assert_non_null(strstr(err.hint, "scalar"));
     assert_non_null(strstr(err.hint, "avx2"));
+    assert_non_null(strstr(err.hint, "amx"));
     assert_int_equal(kernel_select(&bare, "", &t, &err), SLUICE_ERR_USAGE);
 }
 
 /* A table computes with every type that room quant knows, and with no other. */
 static void test_complete(void **state)
 {
-    for (int i = 0; i < 2; i++) {
-        const struct kernel_table *t = level_table(i ? "avx2" : "scalar");
+    for (size_t i = 0; i < N_LEVELS; i++) {
+        const struct kernel_table *t = level_table(levels[i]);
         if (!t) continue;
         for (uint32_t id = 0; id < QUANT_IDS; id++) assert_true((t->product[id] != NULL) == (quant_type(id) != NULL));
         assert_true(t->quantize && t->dot_f32 && t->rms_norm && t->silu_mul && t->add && t->add_scaled && t->scale);

@@ -54,14 +54,34 @@ static inline void *must_alloc(size_t bytes)
     return p;
 }
 
-/* A table of this level, or NULL where the machine has none. */
+#ifdef __x86_64__
+#include <stdatomic.h>
+extern atomic_size_t kernel_amx_from_32, kernel_amx_from_256;
+#endif
+
+/* A table of this level, or NULL where the machine has none. Under emulation every machine has all. */
 static inline const struct kernel_table *level_table(const char *name)
 {
-    struct os_cpu cpu;
-    os_cpu(&cpu);
+    static struct os_cpu cpu;
+    if (!cpu.n_threads) os_cpu(&cpu);
+#ifdef KERNEL_EMULATED
+    cpu.avx512f = cpu.avx512bw = cpu.avx512vl = cpu.avx512vnni = cpu.amx_int8 = true;
+#endif
     const struct kernel_table *t = NULL;
     struct sluice_error err;
-    return kernel_select(&cpu, name, &t, &err) == SLUICE_OK ? t : NULL;
+    if (kernel_select(&cpu, name, &t, &err) != SLUICE_OK) {
+#ifdef KERNEL_EMULATED
+        fail_msg("%s", err.message);
+#endif
+        return NULL;
+    }
+#ifdef __x86_64__
+    if (t->level == KERNEL_AMX) { /* tiles for any number of tokens, worth it or not */
+        atomic_store(&kernel_amx_from_32, 1);
+        atomic_store(&kernel_amx_from_256, 1);
+    }
+#endif
+    return t;
 }
 
 /* Needs nothing of the CPU, so it does not ask for it (os_cpu reads files). */
@@ -73,8 +93,15 @@ static inline const struct kernel_table *scalar_table(void)
     return t;
 }
 
-/* The levels to compare with the scalar one; NULL ends the list. */
-static const char *const other_levels[] = {"avx2", NULL};
+/* All levels, or under emulation those that have to be; NULL ends the list. */
+#ifdef KERNEL_EMULATED
+static const char *const levels[] = {"scalar", "avx512", "amx", NULL};
+#else
+static const char *const levels[] = {"scalar", "avx2", "avx512", "amx", NULL};
+#endif
+#define N_LEVELS (sizeof levels / sizeof levels[0] - 1)
+/* Those to compare with the scalar one. */
+static const char *const *const other_levels = levels + 1;
 
 static const uint32_t all_types[] = {QUANT_F32,     QUANT_F16,    QUANT_BF16,   QUANT_Q4_0,    QUANT_Q4_1,  QUANT_Q5_0,
                                      QUANT_Q5_1,    QUANT_Q8_0,   QUANT_Q2_K,   QUANT_Q3_K,    QUANT_Q4_K,  QUANT_Q5_K,

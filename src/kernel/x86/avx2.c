@@ -1,7 +1,8 @@
 /* The AVX2 table; it needs FMA and F16C as well (table.c asks for all three). */
 #include "kernel/x86/avx2.h"
+#include "kernel/x86/x86.h"
 
-static const struct kernel_table table = {
+const struct kernel_table kernel_table_avx2 = {
     .level = KERNEL_AVX2,
     .name = "avx2",
     .quantize = kernel_avx2_quantize,
@@ -36,5 +37,3 @@ static const struct kernel_table table = {
     .attn_merge = kernel_attn_merge_avx2,
     .store_kv = kernel_avx2_store_kv,
 };
-
-const struct kernel_table *const kernel_native_tables[] = {&table, NULL};

@@ -1,0 +1,103 @@
+/* Private to x86/: int8 tiles. Needs AMX-TILE and AMX-INT8 beside what avx512.h needs, and a process that may use tile
+ * registers (os_cpu has asked).
+ *
+ * A product sets up the tile registers of its thread when it begins and gives them up when it ends (amx_begin,
+ * amx_end): every worker that computes a product does so for itself, nothing has to be set up when a thread starts, and
+ * between products the system has no tiles to save at a switch.
+ *
+ * Tiles here: A holds 16 tokens, each row 4 n activations in order. B holds n rows of 16 lanes, lane r of row i being
+ * values 4i .. 4i + 3 of weight row r, just what avx512_transpose makes. C += A B is then 16 tokens by 16 weight rows.
+ * The sums are exact modulo 2^32; nothing saturates. */
+#ifndef KERNEL_X86_AMX_H
+#define KERNEL_X86_AMX_H
+
+#include "kernel/x86/avx512.h"
+
+#include <stdatomic.h>
+
+void kernel_amx_q4_0(AVX2_PRODUCT_ARGS);
+void kernel_amx_q4_1(AVX2_PRODUCT_ARGS);
+void kernel_amx_q5_0(AVX2_PRODUCT_ARGS);
+void kernel_amx_q5_1(AVX2_PRODUCT_ARGS);
+void kernel_amx_q8_0(AVX2_PRODUCT_ARGS);
+void kernel_amx_iq4_nl(AVX2_PRODUCT_ARGS);
+void kernel_amx_mxfp4(AVX2_PRODUCT_ARGS);
+void kernel_amx_q2_k(AVX2_PRODUCT_ARGS);
+void kernel_amx_q3_k(AVX2_PRODUCT_ARGS);
+void kernel_amx_q4_k(AVX2_PRODUCT_ARGS);
+void kernel_amx_q5_k(AVX2_PRODUCT_ARGS);
+void kernel_amx_q6_k(AVX2_PRODUCT_ARGS);
+void kernel_amx_iq4_xs(AVX2_PRODUCT_ARGS);
+
+/* From how many tokens on a product goes over tiles; fewer go over AVX-512. Set by kernel_amx_tune. */
+extern atomic_size_t kernel_amx_from_32, kernel_amx_from_256;
+void kernel_amx_tune(void);
+
+#define AMX_TOKENS 16
+#define AMX_TILE 64  /* tokens together; several row groups share their activations */
+#define AMX_GROUPS 4 /* of 16 rows */
+
+struct amx_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* Tile numbers. They have to be literals in the intrinsics, so these are macros. */
+#define AMX_A0 0
+#define AMX_A1 1
+#define AMX_B0 2
+#define AMX_B1 3
+#define AMX_C00 4
+#define AMX_C01 5
+#define AMX_C10 6
+#define AMX_C11 7
+
+/* Tiles for products of 4 * b_rows values. */
+AVX2_INLINE void amx_begin(uint8_t b_rows)
+{
+    struct amx_config c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        bool a = i == AMX_A0 || i == AMX_A1, b = i == AMX_B0 || i == AMX_B1;
+        c.rows[i] = b ? b_rows : 16;
+        c.row_bytes[i] = a ? 4 * b_rows : 64;
+    }
+    __asm__ volatile("" : : "r"(&c) : "memory"); /* gcc 12 does not know that the instruction reads it */
+    _tile_loadconfig(&c);
+}
+
+AVX2_INLINE void amx_end(void) { _tile_release(); }
+
+/* gcc 12 does not know either that a tile's load reads memory. To be placed between the last store and the loads. */
+AVX2_INLINE void amx_stores_done(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
+
+/* The first AMX_TILE tokens from `first`: where their results go, and their rows. */
+struct amx_tokens {
+    size_t n;
+    struct quant_x x[AMX_TILE];
+    float *out[AMX_TILE];
+};
+
+AVX2_INLINE void amx_tokens_at(struct amx_tokens *t, enum quant_form form, const struct kernel_acts *acts,
+                               const uint32_t *tokens, size_t first, size_t n_tokens, float *out, size_t out_stride,
+                               const uint32_t *out_rows)
+{
+    t->n = n_tokens - first < AMX_TILE ? n_tokens - first : AMX_TILE;
+    for (size_t i = 0; i < t->n; i++) {
+        size_t j = first + i;
+        t->x[i] = avx2_row_of(acts, form, quant_form_len(form), tokens ? tokens[j] : j);
+        t->out[i] = out + (out_rows ? out_rows[j] : j) * out_stride;
+    }
+}
+
+/* Up to AMX_GROUPS groups of rows from row `first`. */
+AVX2_INLINE size_t amx_groups_at(struct avx512_rows g[AMX_GROUPS], const void *w, size_t stride, size_t first,
+                                 size_t n_rows)
+{
+    size_t n = 0;
+    for (; n < AMX_GROUPS && first + n * AVX512_ROWS < n_rows; n++)
+        g[n] = avx512_rows_at(w, stride, first + n * AVX512_ROWS, n_rows);
+    return n;
+}
+
+#endif
