@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const struct model_arch *const archs[] = {&arch_llama, &arch_olmoe, &arch_qwen2moe, &arch_qwen3moe};
+static const struct model_arch *const archs[] = {&arch_deepseek2, &arch_llama, &arch_olmoe, &arch_qwen2moe, &arch_qwen3moe};
 
 const struct model_arch *model_arch_find(const char *name, size_t bytes)
 {
@@ -15,7 +15,7 @@ const struct model_arch *model_arch_find(const char *name, size_t bytes)
     return NULL;
 }
 
-const char *model_arch_list(void) { return "llama (with and without experts), olmoe, qwen2moe, qwen3moe"; }
+const char *model_arch_list(void) { return "deepseek2, llama (with and without experts), olmoe, qwen2moe, qwen3moe"; }
 
 enum sluice_status model_layer_plain(struct model_run *r, const struct model_step *s, uint32_t layer,
                                      struct sluice_error *err)

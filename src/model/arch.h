@@ -56,6 +56,8 @@ struct model_arch {
     /* Reads the keys of its own, fills in sizes that the metadata leaves to the architecture and checks further
      * conditions; what it changes in hp is settled afterwards. */
     enum sluice_status (*finish)(struct model_keys *k, struct model_hparams *hp);
+    /* Whether a row of the table applies to the layer, beyond its flags; NULL: always. */
+    bool (*applies)(const struct model_hparams *hp, uint32_t layer, const struct bind_row *row);
     uint64_t (*dim)(const struct model_hparams *hp, uint32_t layer, uint8_t d); /* NULL: no sizes of its own */
     enum sluice_status (*layer)(struct model_run *r, const struct model_step *s, uint32_t layer,
                                 struct sluice_error *err);
@@ -124,6 +126,6 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_up_exps.scale", exps_scale[MODEL_UP], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
-extern const struct model_arch arch_qwen3moe, arch_olmoe, arch_qwen2moe, arch_llama;
+extern const struct model_arch arch_qwen3moe, arch_olmoe, arch_qwen2moe, arch_llama, arch_deepseek2;
 
 #endif

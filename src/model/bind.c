@@ -238,15 +238,16 @@ static void bind_experts(struct binder *b)
     }
 }
 
-static bool row_applies(const struct binder *b, unsigned flags)
+static bool row_applies(const struct binder *b, const struct bind_row *row)
 {
     const struct model_layer_hparams *lh = &b->m->hp.layer[b->layer];
+    const unsigned flags = row->flags;
     if (flags & BIND_MOE && !lh->n_expert) return false;
     if (flags & BIND_DENSE && lh->n_expert) return false;
     if (flags & BIND_RECURRENT && !lh->no_kv) return false;
     if (flags & BIND_ATTENTION && lh->no_kv) return false;
     if (flags & BIND_SHARED && !lh->n_ff_shexp) return false;
-    return true;
+    return !b->m->arch->applies || b->m->arch->applies(&b->m->hp, b->layer, row);
 }
 
 static void bind_layer(struct binder *b)
@@ -254,7 +255,7 @@ static void bind_layer(struct binder *b)
     struct model_layer *l = &b->m->layers[b->layer];
     l->is_moe = b->m->hp.layer[b->layer].n_expert > 0;
     for (const struct bind_row *row = b->m->arch->rows; row->suffix; row++) {
-        if (!row_applies(b, row->flags)) continue;
+        if (!row_applies(b, row)) continue;
         char name[128];
         snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", b->layer, row->suffix);
         bind_tensor(b, name, row->dims, row->flags, (struct model_tensor *)((char *)l + row->at));

@@ -158,6 +158,19 @@ void model_hparams_experts(struct model_hparams *hp, uint32_t n_ff_exp, uint32_t
     }
 }
 
+void model_hparams_router(struct model_keys *k, struct model_hparams *hp, enum router_gate gate)
+{
+    static const enum router_gate gates[] = {ROUTER_SOFTMAX, ROUTER_SIGMOID, ROUTER_SOFTMAX_SELECTED,
+                                             ROUTER_SQRT_SOFTPLUS};
+    struct router_kind *r = &hp->moe.router;
+    uint32_t func = 0;
+    keys_u32(k, "expert_gating_func", false, 0, sizeof gates / sizeof *gates, &func);
+    keys_bool(k, "expert_weights_norm", false, &r->normalise);
+    keys_u32(k, "expert_group_count", false, 0, MODEL_EXPERTS_MAX, &r->n_groups);
+    keys_u32(k, "expert_group_used_count", false, 0, MODEL_EXPERTS_MAX, &r->n_groups_used);
+    r->gate = func ? gates[func - 1] : gate;
+}
+
 void model_hparams_no_shared(struct model_hparams *hp)
 {
     for (uint32_t i = 0; i < hp->n_layer; i++) hp->layer[i].n_ff_shexp = 0;

@@ -73,6 +73,15 @@ struct attention_kind {
     float t_scale, t_floor;
 };
 
+/* Multi-head latent attention: keys and values of all heads come from one latent row a position. */
+struct mla_kind {
+    uint32_t q_lora; /* rank of the queries' own latent row; 0: none */
+    uint32_t kv_lora;
+    uint32_t d_k, d_v; /* of a head once expanded; the last ropes[0].n_rot of d_k rotate, and that part of a key is
+                          shared by all heads */
+    bool absorbed;     /* the cache keeps latent rows, heads are expanded on the queries' side */
+};
+
 struct model_layer_hparams {
     uint32_t n_head, n_head_kv, d_head_k, d_head_v;
     uint32_t window;     /* 0: all positions are seen */
@@ -96,6 +105,7 @@ struct model_hparams {
     struct model_rope ropes[MODEL_ROPES];
     uint32_t n_ropes;
     struct attention_kind attention;
+    struct mla_kind mla;
     struct moe_kind moe;
     enum kernel_act dense_act;
     float norm_eps;
@@ -122,6 +132,9 @@ enum sluice_status model_hparams_settle(struct model_keys *k, struct model_hpara
 
 /* For finish functions: layers below n_lead, and those where (layer + 1) % step != 0, are dense. */
 void model_hparams_dense(struct model_hparams *hp, uint32_t n_lead, uint32_t step);
+/* How the router's gate is called in the metadata: expert_gating_func (absent or 0: `gate`), expert_weights_norm and
+ * the groups. */
+void model_hparams_router(struct model_keys *k, struct model_hparams *hp, enum router_gate gate);
 /* The architecture has no shared experts, whatever sizes the metadata gives. */
 void model_hparams_no_shared(struct model_hparams *hp);
 /* Experts are as large as feed_forward_length says. */

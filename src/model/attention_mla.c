@@ -1,0 +1,277 @@
+/* Multi-head latent attention (DeepSeek-V2, 2024, section 2.1) in the order of a token's walk: norm, latent rows of
+ * queries and of keys, norms and rotation, the cache, scores and values, output. */
+#include "model/attention_mla.h"
+
+#include "base/math.h"
+#include "kernel/rows.h"
+#include "model/attention.h"
+#include "model/heads.h"
+#include "model/norm.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Parts of scratch.extra, each [chunk][...]. */
+struct room {
+    float *q_latent; /* [q_lora] */
+    float *kv_a;     /* [kv_lora + n_rot] */
+    float *latent;   /* [kv_lora], expanded form only */
+    float *kv_b;     /* [n_head][nope + d_v], expanded form only */
+    uint32_t *begin, *end;
+};
+
+struct mla_job {
+    struct model_run *r;
+    const struct model_step *s;
+    uint32_t layer;
+    struct room room;
+};
+
+/* Lays the parts out; returns floats a token. */
+static uint32_t lay_out(const struct model_hparams *hp, const struct model_layer_hparams *l, float *at, size_t chunk,
+                        struct room *room)
+{
+    const struct mla_kind *m = &hp->mla;
+    const uint32_t n_rot = hp->ropes[0].n_rot;
+    const uint32_t floats[] = {m->q_lora,
+                               m->kv_lora + n_rot,
+                               m->absorbed ? 0 : m->kv_lora,
+                               m->absorbed ? 0 : l->n_head * (m->d_k - n_rot + m->d_v),
+                               1,
+                               1};
+    float *part[6];
+    uint32_t sum = 0;
+    for (int i = 0; i < 6; sum += floats[i++]) part[i] = at ? at + sum * chunk : NULL;
+    *room = (struct room){part[0], part[1], part[2], part[3], (uint32_t *)(void *)part[4], (uint32_t *)(void *)part[5]};
+    return sum;
+}
+
+static void raise(uint32_t *most, uint64_t value)
+{
+    if (value > *most) *most = (uint32_t)value;
+}
+
+void mla_room(struct model_hparams *hp, const struct model_layer_hparams *l)
+{
+    struct room room;
+    const struct mla_kind *m = &hp->mla;
+    raise(&hp->extra_floats, lay_out(hp, l, NULL, 0, &room));
+    raise(&hp->attn_floats, (uint64_t)l->n_head * m->d_k); /* queries wait there for their way into latent space */
+    raise(&hp->q_floats, (uint64_t)l->n_head * m->d_v);    /* and the output there for the last product */
+    raise(&hp->acts_floats, (uint64_t)l->n_head * m->d_v);
+    raise(&hp->acts_floats, m->q_lora);
+    raise(&hp->acts_floats, m->kv_lora);
+}
+
+/* Latent rows, and the queries of all heads to q [n_tokens][n_head][d_k]. */
+static void project(struct mla_job *job, float *q)
+{
+    struct model_run *r = job->r;
+    const struct model_layer *l = &r->model->layers[job->layer];
+    struct model_scratch *sc = &r->scratch;
+    const struct model_hparams *hp = &r->model->hp;
+    const size_t n = job->s->n_tokens;
+    struct kernel_acts acts;
+    model_norm(r, sc->x, &l->attn_norm, &l->attn_norm_bias, n, sc->h);
+    kernel_acts_place(&acts, sc->h, hp->n_embd, n, sc->acts_in);
+    const struct kernel_weight w[2] = {model_weight(&l->kv_a), model_weight(hp->mla.q_lora ? &l->q_a : &l->q)};
+    for (int i = 0; i < 2; i++) kernel_acts_fill(&r->kernel, &acts, w[i].type->form);
+    kernel_matmul_many(&r->kernel, w, NULL, 2, &acts,
+                       (float *const[2]){job->room.kv_a, hp->mla.q_lora ? job->room.q_latent : q});
+    if (!hp->mla.q_lora) return;
+    kernel_rms_norm_rows(&r->kernel, job->room.q_latent, model_vector(&l->q_a_norm), hp->mla.q_lora, n, hp->norm_eps,
+                         job->room.q_latent);
+    const struct kernel_weight q_b = model_weight(&l->q_b);
+    kernel_acts_place(&acts, job->room.q_latent, hp->mla.q_lora, n, sc->acts_mid);
+    kernel_acts_fill(&r->kernel, &acts, q_b.type->form);
+    kernel_matmul(&r->kernel, &q_b, NULL, &acts, q);
+}
+
+/* Rotation of one token's queries (the last n_rot of each head) and of the shared part of its key; norm of its latent
+ * row. */
+static void turn(const struct mla_job *job, size_t i, float *q)
+{
+    const struct model_run *r = job->r;
+    const struct kernel_table *t = r->kernel.table;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct mla_kind *m = &hp->mla;
+    const uint32_t n_head = hp->layer[job->layer].n_head;
+    const size_t n_rot = hp->ropes[0].n_rot, half = n_rot / 2;
+    const float *cos = r->scratch.cos[0] + i * half, *sin = r->scratch.sin[0] + i * half;
+    float *row = job->room.kv_a + i * (m->kv_lora + n_rot);
+    t->rope(q + m->d_k - n_rot, n_head, m->d_k, n_rot, cos, sin, false);
+    t->rope(row + m->kv_lora, 1, n_rot, n_rot, cos, sin, false);
+    t->rms_norm(row, model_vector(&r->model->layers[job->layer].kv_a_norm), m->kv_lora, hp->norm_eps, row);
+    if (hp->attention.t_scale == 0) return;
+    const float steps = floorf((float)(job->s->pos0 + i) / hp->attention.t_floor);
+    t->scale(q, math_log(steps + 1.0f) * hp->attention.t_scale + 1.0f, (size_t)n_head * m->d_k);
+}
+
+/* ---- latent rows in the cache ---- */
+
+static void finish_absorbed(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct mla_job *job = arg;
+    struct model_run *r = job->r;
+    const struct mla_kind *m = &r->model->hp.mla;
+    const struct model_layer_hparams *lh = &r->model->hp.layer[job->layer];
+    const size_t n_rot = r->model->hp.ropes[0].n_rot, d = lh->d_head_k;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        float *q = r->scratch.attn + i * lh->n_head * m->d_k;
+        turn(job, i, q);
+        for (size_t h = 0; h < lh->n_head; h++)
+            memcpy(r->scratch.q + (i * lh->n_head + h) * d + m->kv_lora, q + (h + 1) * m->d_k - n_rot,
+                   n_rot * sizeof *q);
+        r->kernel.table->store_kv(job->s->kv->type, job->room.kv_a + i * d, d,
+                                  model_kv_k(job->s->kv, job->layer, job->s->pos0 + i));
+        job->room.begin[i] = 0;
+        job->room.end[i] = (uint32_t)(job->s->pos0 + i + 1);
+    }
+}
+
+/* Output of all heads to scratch.q [n_tokens][n_head][d_v]. */
+static void attend_absorbed(struct mla_job *job)
+{
+    struct model_run *r = job->r;
+    struct model_scratch *sc = &r->scratch;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct mla_kind *m = &hp->mla;
+    const struct model_layer_hparams *lh = &hp->layer[job->layer];
+    const struct model_layer *l = &r->model->layers[job->layer];
+    const struct model_kv *kv = job->s->kv;
+    const size_t n = job->s->n_tokens, stride = kv->layer[job->layer].k_row_bytes;
+    project(job, sc->attn);
+    kernel_pool_run(r->kernel.pool, finish_absorbed, job);
+    const struct heads_product in = {.w = &l->k_b,
+                                     .x = sc->attn,
+                                     .x_token = (size_t)lh->n_head * m->d_k,
+                                     .x_head = m->d_k,
+                                     .out = sc->q,
+                                     .out_token = (size_t)lh->n_head * lh->d_head_k,
+                                     .out_head = lh->d_head_k,
+                                     .n_tokens = n};
+    heads_product_run(&r->kernel, &in);
+    const void *rows = model_kv_k(kv, job->layer, 0);
+    const struct kernel_rows_attention a = {.q = sc->q,
+                                            .sets = {{.k = rows,
+                                                      .v = rows,
+                                                      .k_stride_bytes = stride,
+                                                      .v_stride_bytes = stride,
+                                                      .begin = job->room.begin,
+                                                      .end = job->room.end}},
+                                            .n_sets = 1,
+                                            .type = kv->type,
+                                            .n_head = lh->n_head,
+                                            .d_head = lh->d_head_k,
+                                            .d_head_v = lh->d_head_v,
+                                            .n_tokens = n,
+                                            .scale = hp->attention.scale,
+                                            .out = sc->attn};
+    if (r->cache) expert_pump(r->cache);
+    kernel_rows_attention_run(&r->kernel, &a);
+    if (r->cache) expert_pump(r->cache);
+    const struct heads_product out = {.w = &l->v_b,
+                                      .x = sc->attn,
+                                      .x_token = (size_t)lh->n_head * m->kv_lora,
+                                      .x_head = m->kv_lora,
+                                      .out = sc->q,
+                                      .out_token = (size_t)lh->n_head * m->d_v,
+                                      .out_head = m->d_v,
+                                      .n_tokens = n};
+    heads_product_run(&r->kernel, &out);
+}
+
+/* ---- keys and values of each head in the cache ---- */
+
+static void turn_expanded(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct mla_job *job = arg;
+    const struct model_hparams *hp = &job->r->model->hp;
+    const size_t lora = hp->mla.kv_lora, row = lora + hp->ropes[0].n_rot;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        turn(job, i, job->r->scratch.q + i * hp->layer[job->layer].n_head * hp->mla.d_k);
+        memcpy(job->room.latent + i * lora, job->room.kv_a + i * row, lora * sizeof(float));
+    }
+}
+
+static void store_expanded(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct mla_job *job = arg;
+    struct model_run *r = job->r;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct mla_kind *m = &hp->mla;
+    const struct model_kv *kv = job->s->kv;
+    const size_t n_head = hp->layer[job->layer].n_head, n_rot = hp->ropes[0].n_rot, nope = m->d_k - n_rot;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        float *k = r->scratch.k + i * n_head * m->d_k, *v = r->scratch.v + i * n_head * m->d_v;
+        const float *turned = job->room.kv_a + i * (m->kv_lora + n_rot) + m->kv_lora;
+        for (size_t h = 0; h < n_head; h++) {
+            const float *from = job->room.kv_b + (i * n_head + h) * (nope + m->d_v);
+            memcpy(k + h * m->d_k, from, nope * sizeof *k);
+            memcpy(k + h * m->d_k + nope, turned, n_rot * sizeof *k);
+            memcpy(v + h * m->d_v, from + nope, m->d_v * sizeof *v);
+        }
+        r->kernel.table->store_kv(kv->type, k, n_head * m->d_k, model_kv_k(kv, job->layer, job->s->pos0 + i));
+        r->kernel.table->store_kv(kv->type, v, n_head * m->d_v, model_kv_v(kv, job->layer, job->s->pos0 + i));
+    }
+}
+
+static void attend_expanded(struct mla_job *job)
+{
+    struct model_run *r = job->r;
+    struct model_scratch *sc = &r->scratch;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer_hparams *lh = &hp->layer[job->layer];
+    const struct model_step *s = job->s;
+    const struct kernel_weight kv_b = model_weight(&r->model->layers[job->layer].kv_b);
+    project(job, sc->q);
+    kernel_pool_run(r->kernel.pool, turn_expanded, job);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, job->room.latent, hp->mla.kv_lora, s->n_tokens, sc->acts_mid);
+    kernel_acts_fill(&r->kernel, &acts, kv_b.type->form);
+    kernel_matmul(&r->kernel, &kv_b, NULL, &acts, job->room.kv_b);
+    kernel_pool_run(r->kernel.pool, store_expanded, job);
+    const struct kernel_attention a = {.q = sc->q,
+                                       .k = model_kv_k(s->kv, job->layer, 0),
+                                       .v = model_kv_v(s->kv, job->layer, 0),
+                                       .k_type = s->kv->type,
+                                       .v_type = s->kv->type,
+                                       .n_head = lh->n_head,
+                                       .n_head_kv = lh->n_head,
+                                       .d_head = lh->d_head_k,
+                                       .d_head_v = lh->d_head_v,
+                                       .n_tokens = s->n_tokens,
+                                       .pos0 = s->pos0,
+                                       .scale = hp->attention.scale,
+                                       .out = sc->attn};
+    if (r->cache) expert_pump(r->cache);
+    kernel_attention_run(&r->kernel, &a);
+    if (r->cache) expert_pump(r->cache);
+}
+
+enum sluice_status attention_mla(struct model_run *r, const struct model_step *s, uint32_t layer,
+                                 struct sluice_error *err)
+{
+    (void)err;
+    struct mla_job job = {.r = r, .s = s, .layer = layer};
+    struct model_scratch *sc = &r->scratch;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct kernel_weight o = model_weight(&r->model->layers[layer].o);
+    lay_out(hp, &hp->layer[layer], sc->extra, sc->chunk, &job.room);
+    if (hp->mla.absorbed)
+        attend_absorbed(&job);
+    else
+        attend_expanded(&job);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, hp->mla.absorbed ? sc->q : sc->attn, o.n_in, s->n_tokens, sc->acts_mid);
+    kernel_acts_fill(&r->kernel, &acts, o.type->form);
+    kernel_matmul(&r->kernel, &o, NULL, &acts, sc->y);
+    attention_join(r, s, layer);
+    return SLUICE_OK;
+}
