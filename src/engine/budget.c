@@ -114,6 +114,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
                         expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog)) +
                         engine_foresight_bytes(e);
+    in.kv_fixed_bytes = model_kv_fixed_bytes(hp);
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     return st ? st : plan_make(&in, &e->plan, err);
 }

@@ -174,6 +174,8 @@ static void lock_blocks(sluice_engine *e)
                  plan_format_bytes(l->locked_bytes, locked), plan_format_bytes(l->skipped_bytes, skipped),
                  plan_format_bytes(l->failed_bytes, failed),
                  l->failed_bytes ? "; ulimit -l or LimitMEMLOCK= allow more" : "");
+    if (a->lock_experts && e->catalog)
+        base_log(&e->log, BASE_LOG_NOTE, "experts are locked as they are loaded; the report says how much of them");
 }
 
 /* What is known, guessed and simulated, once everything else is in place. */
@@ -208,7 +210,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (st) return st;
     const uint64_t model_scratch = engine_block_bytes(model_scratch_bytes(hp, p->chunk));
     if ((st = engine_block_open(e->os, e->load.block_bytes, "dense weights", &e->dense, err))) return st;
-    if ((st = engine_block_open(e->os, kv_bytes * p->ctx, "the KV cache", &e->kv, err))) return st;
+    if ((st = engine_block_open(e->os, kv_bytes * p->ctx + model_kv_fixed_bytes(hp), "the KV cache", &e->kv, err))) return st;
     st = engine_block_open(e->os,
                            model_scratch + engine_session_fixed_bytes(hp) + engine_session_bytes_per_ctx() * p->ctx,
                            "scratch", &e->scratch, err);

@@ -64,9 +64,25 @@ static enum sluice_status run_chunk(sluice_session *s, const int32_t *ids, size_
     enum sluice_status st = model_forward(&e->run, &step, err);
     if (!st && e->cache) st = io_check_files(e->io, err); /* before anything that was computed from it is handed on */
     if (st) return st;
-    memcpy(s->ids + s->n, ids, n * sizeof *ids);
+    memmove(s->ids + s->n, ids, n * sizeof *ids);
     s->n += n;
     return SLUICE_OK;
+}
+
+/* Recurrent layers cannot forget: after a rewind (or a step that failed) the tokens since the last checkpoint are
+ * computed again. */
+static enum sluice_status catch_up(sluice_session *s, struct sluice_error *err)
+{
+    const size_t n = s->n;
+    enum sluice_status st = SLUICE_OK;
+    s->n = model_state_rewind(&s->kv.state, n);
+    while (s->n < n && !st) {
+        struct rows rows = {.session = s};
+        const size_t most = n - s->n < s->engine->plan.chunk ? n - s->n : s->engine->plan.chunk;
+        st = run_chunk(s, s->ids + s->n, most, &rows, err);
+    }
+    s->n = n;
+    return st;
 }
 
 enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits, sluice_logits_fn *each,
@@ -87,6 +103,7 @@ enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, 
     size_t done = 0;
     s->fresh = s->has_logits = false;
     e->step_total = n;
+    st = catch_up(s, err);
     while (done < n && !st) {
         struct route_choice route;
         const size_t most = n - done < e->plan.chunk ? n - done : e->plan.chunk,

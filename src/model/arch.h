@@ -77,6 +77,10 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
     {                                                \
         suffix, BIND_AT(field), {__VA_ARGS__}, flags \
     }
+#define BIND_MODEL_ROW(name, field, flags, ...)          \
+    {                                                    \
+        name, BIND_MODEL_AT(field), {__VA_ARGS__}, flags \
+    }
 /* q, k, v, output and the factors that they may have. */
 #define BIND_ATTENTION_ROWS                                                \
     BIND_ROW("attn_norm.weight", attn_norm, BIND_VECTOR, D_EMBD),          \
@@ -84,6 +88,14 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("attn_k.weight", k, BIND_ATTENTION, D_EMBD, D_K),         \
         BIND_ROW("attn_v.weight", v, BIND_ATTENTION, D_EMBD, D_V),         \
         BIND_ROW("attn_output.weight", o, BIND_ATTENTION, D_ATTN, D_EMBD), \
+        BIND_ROW("attn_output.scale", o_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
+/* The same with q, k and v in one matrix. */
+#define BIND_QKV_ROWS                                                                               \
+    BIND_ROW("attn_norm.weight", attn_norm, BIND_VECTOR, D_EMBD),                                   \
+        BIND_ROW("attn_qkv.weight", qkv, BIND_ATTENTION, D_EMBD, D_QKV),                            \
+        BIND_ROW("attn_qkv.bias", qkv_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_QKV),   \
+        BIND_ROW("attn_qkv.scale", qkv_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+        BIND_ROW("attn_output.weight", o, BIND_ATTENTION, D_ATTN, D_EMBD),                          \
         BIND_ROW("attn_output.scale", o_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
 #define BIND_ROUTER_ROW BIND_ROW("ffn_gate_inp.weight", router, BIND_MOE, D_EMBD, D_EXPERT)
 #define BIND_COMMON_ROWS \
@@ -120,12 +132,19 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
     BIND_ROW("ffn_gate_shexp.weight", shexp_gate, BIND_SHARED, D_EMBD, D_FF_SHEXP), \
         BIND_ROW("ffn_up_shexp.weight", shexp_up, BIND_SHARED, D_EMBD, D_FF_SHEXP), \
         BIND_ROW("ffn_down_shexp.weight", shexp_down, BIND_SHARED, D_FF_SHEXP, D_EMBD)
+/* Their optional factors, likewise. */
+#define BIND_SHARED_SCALE_ROWS                                                                            \
+    BIND_ROW("ffn_gate_shexp.scale", shexp_gate_scale, BIND_SHARED | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+        BIND_ROW("ffn_up_shexp.scale", shexp_up_scale, BIND_SHARED | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+        BIND_ROW("ffn_down_shexp.scale", shexp_down_scale, BIND_SHARED | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
 /* The per-expert factors; architectures that do not name them ignore them, as their reference does. */
 #define BIND_EXPERT_SCALE_ROWS                                                                                 \
     BIND_ROW("ffn_gate_exps.scale", exps_scale[MODEL_GATE], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_up_exps.scale", exps_scale[MODEL_UP], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
-extern const struct model_arch arch_qwen3moe, arch_olmoe, arch_qwen2moe, arch_llama, arch_deepseek2;
+extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_ernie4_5_moe, arch_glm4moe, arch_gpt_oss,
+    arch_granitemoe, arch_hunyuan_moe, arch_lfm2moe, arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe, arch_phimoe,
+    arch_qwen2moe, arch_qwen3moe;
 
 #endif

@@ -24,8 +24,10 @@ static void scale_and_bias(float *x, size_t n, const float *scale, const float *
 static void norm_qk(const struct kernel_table *t, enum attention_qk_norm kind, float *x, const float *w, size_t n_head,
                     size_t d_head, float eps)
 {
-    if (kind == QK_NORM_ROW) t->rms_norm(x, w, n_head * d_head, eps, x);
-    if (kind == QK_NORM_HEAD)
+    if (kind == QK_NORM_NONE || (kind != QK_NORM_PLAIN && !w)) return;
+    if (kind == QK_NORM_ROW)
+        t->rms_norm(x, w, n_head * d_head, eps, x);
+    else
         for (size_t h = 0; h < n_head; h++) t->rms_norm(x + h * d_head, w, d_head, eps, x + h * d_head);
 }
 
@@ -100,7 +102,7 @@ static void finish_qkv(void *arg, unsigned worker, unsigned n_workers)
         for (size_t e = 0; !own_v && e < nv; e++) v[e] = k[e]; /* values are the keys as they came */
         if (hp->attention.gated) split_gate(lh, q, r->scratch.attn_gate + i * nq);
         turn(r, l, lh, i, job->s->pos0 + i, q, k);
-        if (hp->attention.v_norm) norm_qk(t, QK_NORM_HEAD, v, NULL, lh->n_head_kv, lh->d_head_v, hp->norm_eps);
+        if (hp->attention.v_norm) norm_qk(t, QK_NORM_PLAIN, v, NULL, lh->n_head_kv, lh->d_head_v, hp->norm_eps);
         t->store_kv(kv->type, k, nk, model_kv_k(kv, job->layer, job->s->pos0 + i));
         t->store_kv(kv->type, v, nv, model_kv_v(kv, job->layer, job->s->pos0 + i));
     }

@@ -115,7 +115,7 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
     if (out->is_vector) {
         if (out->type->form != QUANT_FORM_FLOAT)
             fault(b, "tensor '%s' has type %s, a float type is expected", name, out->type->name);
-        if (out->type->id != QUANT_F32) b->m->converted_bytes += (want[0] * want[1] * 4 + 63) / 64 * 64;
+        if (out->type->id != QUANT_F32) b->m->converted_bytes += (want[0] * want[1] * want[2] * 4 + 63) / 64 * 64;
     }
     b->m->dense[b->m->n_dense++] = out;
     b->m->dense_bytes += t->bytes;
@@ -243,7 +243,7 @@ static bool row_applies(const struct binder *b, const struct bind_row *row)
     const struct model_layer_hparams *lh = &b->m->hp.layer[b->layer];
     const unsigned flags = row->flags;
     if (flags & BIND_MOE && !lh->n_expert) return false;
-    if (flags & BIND_DENSE && lh->n_expert) return false;
+    if (flags & BIND_DENSE && (lh->n_expert || lh->bare)) return false;
     if (flags & BIND_RECURRENT && !lh->no_kv) return false;
     if (flags & BIND_ATTENTION && lh->no_kv) return false;
     if (flags & BIND_SHARED && !lh->n_ff_shexp) return false;

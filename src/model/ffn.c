@@ -29,7 +29,10 @@ static void activate(void *arg, unsigned worker, unsigned n_workers)
     kernel_pool_range(worker, n_workers, job->n_tokens, 1, &begin, &end);
     for (size_t t = begin; t < end; t++) {
         float *gate = sc->gate + t * job->n_ff, *up = sc->up + t * job->n_ff;
-        if (!job->shared) {
+        if (job->shared) {
+            finish_row(gate, job->n_ff, NULL, model_vector(&job->l->shexp_gate_scale));
+            finish_row(up, job->n_ff, NULL, model_vector(&job->l->shexp_up_scale));
+        } else {
             finish_row(gate, job->n_ff, model_vector(&job->l->gate_bias), model_vector(&job->l->gate_scale));
             finish_row(up, job->n_ff, model_vector(&job->l->up_bias), model_vector(&job->l->up_scale));
         }
@@ -101,7 +104,8 @@ void ffn_shared(struct model_run *r, const struct model_step *s, uint32_t layer,
     struct ffn_job job = {
         .r = r, .l = l, .n_tokens = s->n_tokens, .shared = true, .act = moe->act, .limit = moe->shexp_limit, .y = y};
     gated(&job, acts, &l->shexp_gate, &l->shexp_up, &l->shexp_down);
-    const float *gate = model_vector(&l->shexp_gate_inp);
+    const float *gate = model_vector(&l->shexp_gate_inp), *scale = model_vector(&l->shexp_down_scale);
+    if (scale) r->kernel.table->scale(y, *scale, s->n_tokens * n);
     if (!gate) return;
     for (size_t t = 0; t < s->n_tokens; t++) {
         float open = 1.0f / (1.0f + math_exp(-r->kernel.table->dot_f32(gate, r->scratch.h + t * n, n)));

@@ -1,5 +1,6 @@
 #include "model/forward.h"
 
+#include "base/assert.h"
 #include "base/math.h"
 
 #include "model/arch.h"
@@ -69,6 +70,9 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
 
 enum sluice_status model_forward(struct model_run *r, const struct model_step *s, struct sluice_error *err)
 {
+    BASE_ASSERT(!s->kv->state.floats || (!s->kv->state.broken && s->kv->state.at == s->pos0),
+                "M7 the recurrent state stands at the step's first position");
+    model_state_begin(&s->kv->state);
     embed(r, s);
     model_rope_angles(r, s);
     for (uint32_t layer = 0; layer < r->model->hp.n_layer; layer++) {
@@ -76,6 +80,7 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
         enum sluice_status st = r->model->arch->layer(r, s, layer, err);
         if (st) return st;
     }
+    model_state_end(&s->kv->state, s->n_tokens, s->n_tokens > 1 && s->want != MODEL_LOGITS_NONE);
     if (r->cache) {
         expert_tick(r->cache, (uint32_t)s->n_tokens);
         if (r->ghosts) expert_ghosts_tick(r->ghosts, (uint32_t)s->n_tokens);

@@ -171,6 +171,38 @@ void model_hparams_router(struct model_keys *k, struct model_hparams *hp, enum r
     r->gate = func ? gates[func - 1] : gate;
 }
 
+void model_hparams_windows(struct model_keys *k, struct model_hparams *hp, const struct model_window_defaults *d)
+{
+    static const char *const pattern_key = "attention.sliding_window_pattern";
+    uint32_t window = 0, period = d->period, windowed[MODEL_LAYERS_MAX];
+    keys_u32(k, "attention.sliding_window", d->required, 0, MODEL_CTX_MAX, &window);
+    if (k->status || !window) return;
+    char key[160];
+    snprintf(key, sizeof key, "%s.%s", k->arch, pattern_key);
+    const struct gguf_value *v = gguf_find(k->g, key);
+    const bool list = v && v->type == GGUF_ARRAY;
+    if (list)
+        keys_layers(k, pattern_key, false, 0, 1, hp->n_layer, windowed, sizeof *windowed);
+    else
+        keys_u32(k, pattern_key, false, 0, MODEL_LAYERS_MAX, &period);
+    struct model_rope *rope = &hp->ropes[1];
+    *rope = hp->ropes[0];
+    keys_f32(k, "rope.freq_base_swa", false, &rope->base);
+    if (!k->status && !(rope->base > 0)) keys_fail(k, "rope.freq_base_swa", "the file is damaged", "is not above 0");
+    const bool own_rope = rope->base != hp->ropes[0].base;
+    if (own_rope) hp->n_ropes = 2;
+    for (uint32_t i = 0; i < hp->n_layer && !k->status; i++) {
+        if (list ? !windowed[i] : period && i % period == period - 1) continue;
+        hp->layer[i].window = window;
+        hp->layer[i].rope = own_rope;
+    }
+}
+
+void model_hparams_shared(struct model_hparams *hp, uint32_t count)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++) hp->layer[i].n_ff_shexp = hp->layer[i].n_ff_exp * count;
+}
+
 void model_hparams_no_shared(struct model_hparams *hp)
 {
     for (uint32_t i = 0; i < hp->n_layer; i++) hp->layer[i].n_ff_shexp = 0;
@@ -212,7 +244,8 @@ static void settle_heads(struct model_keys *k, struct model_hparams *hp, struct 
 static void settle_feed_forward(struct model_keys *k, struct model_hparams *hp, struct model_layer_hparams *l)
 {
     if (!l->n_expert) l->n_expert_used = l->n_ff_exp = l->n_ff_shexp = 0;
-    if (!l->n_expert && !l->n_ff) keys_fail(k, "feed_forward_length", "the file is damaged", "is missing or 0");
+    if (!l->n_expert && !l->n_ff && !l->bare)
+        keys_fail(k, "feed_forward_length", "the file is damaged", "is missing or 0");
     if (l->n_expert && !l->n_ff_exp)
         keys_fail(k, "expert_feed_forward_length", "the file is damaged", "is missing or 0");
     const struct router_kind *r = &hp->moe.router;

@@ -57,10 +57,15 @@ struct moe_kind {
     bool weights_first;       /* weights go on the experts' input, not their output */
 };
 
-enum attention_qk_norm { QK_NORM_NONE, QK_NORM_HEAD /* RMS of each head */, QK_NORM_ROW /* RMS of the whole row */ };
+enum attention_qk_norm {
+    QK_NORM_NONE,
+    QK_NORM_HEAD,  /* RMS of each head, if the file has the weights attn_q_norm and attn_k_norm */
+    QK_NORM_ROW,   /* likewise of the whole row */
+    QK_NORM_PLAIN, /* of each head, without weights */
+};
 
 struct attention_kind {
-    enum attention_qk_norm qk_norm; /* with attn_q_norm and attn_k_norm; a file without these: no weights */
+    enum attention_qk_norm qk_norm;
     bool norm_after_rope;
     bool norm_roped_only; /* only in layers that rotate */
     bool v_norm;          /* RMS of each value head, without weights */
@@ -71,6 +76,14 @@ struct attention_kind {
     /* Queries of layers without RoPE grow with the position: times 1 + t_scale * ln(floor((pos + 1) / t_floor) + 1). 0:
      * not. */
     float t_scale, t_floor;
+};
+
+/* Layers with a gated delta rule (deltanet.h). */
+struct delta_kind {
+    uint32_t n_head_k, n_head_v, d_head; /* keys and values are equally long */
+    bool tiled;                          /* value head h has key head h % n_head_k; else h / (n_head_v / n_head_k) */
+    bool by_channel;                     /* a decay for each channel of a key; else one for the head */
+    bool sigmoid;                        /* of the output's gate; else SiLU */
 };
 
 /* Multi-head latent attention: keys and values of all heads come from one latent row a position. */
@@ -91,7 +104,8 @@ struct model_layer_hparams {
     uint32_t kv_block;   /* a cache type's blocks must divide it; likewise */
     bool no_kv;          /* nothing is cached by position (recurrent layers) */
     uint32_t state_floats;                      /* recurrent state */
-    uint32_t n_ff;                              /* dense feed-forward, 0: none */
+    uint32_t n_ff;                              /* dense feed-forward */
+    bool bare;                                  /* a dense layer without matrices */
     uint32_t n_expert, n_expert_used, n_ff_exp; /* n_expert 0: a dense layer */
     uint32_t n_ff_shexp;                        /* all shared experts together; 0: none */
 };
@@ -115,6 +129,7 @@ struct model_hparams {
     /* of an architecture's own pieces */
     uint32_t extra_floats; /* scratch.extra, floats a token */
     uint32_t n_conv;       /* taps of short convolutions */
+    struct delta_kind delta;
     /* the largest of all layers, by model_hparams_settle */
     uint32_t n_head, n_head_kv, n_rot;
     uint32_t n_ff, n_ff_exp, n_ff_shexp;
@@ -135,6 +150,15 @@ void model_hparams_dense(struct model_hparams *hp, uint32_t n_lead, uint32_t ste
 /* How the router's gate is called in the metadata: expert_gating_func (absent or 0: `gate`), expert_weights_norm and
  * the groups. */
 void model_hparams_router(struct model_keys *k, struct model_hparams *hp, enum router_gate gate);
+/* Sliding windows: attention.sliding_window, its pattern (a period, of which the last layer sees everything, or a list)
+ * and the rotation of windowed layers, which is ropes[1] if it has a base of its own. */
+struct model_window_defaults {
+    bool required; /* the key must be there */
+    uint32_t period;
+};
+void model_hparams_windows(struct model_keys *k, struct model_hparams *hp, const struct model_window_defaults *d);
+/* `count` shared experts, each as large as a routed one. */
+void model_hparams_shared(struct model_hparams *hp, uint32_t count);
 /* The architecture has no shared experts, whatever sizes the metadata gives. */
 void model_hparams_no_shared(struct model_hparams *hp);
 /* Experts are as large as feed_forward_length says. */

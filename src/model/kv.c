@@ -22,6 +22,12 @@ enum sluice_status model_kv_token_bytes(const struct model_hparams *hp, uint32_t
     return SLUICE_OK;
 }
 
+uint64_t model_kv_fixed_bytes(const struct model_hparams *hp)
+{
+    const uint64_t state = model_state_bytes(hp);
+    return state ? state + 64 : 0;
+}
+
 void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx, void *memory, struct model_kv *out)
 {
     const struct quant_type *t = quant_type(type);
@@ -36,4 +42,5 @@ void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx,
         l->v_at = at;
         at += ctx * l->v_row_bytes;
     }
+    model_state_place(hp, out->memory + (at + 63) / 64 * 64, &out->state);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/hparams.h"
+#include "model/state.h"
 
 #include <stddef.h>
 
@@ -19,13 +20,16 @@ struct model_kv {
     uint32_t ctx;  /* rows */
     uint8_t *memory;
     struct model_kv_layer layer[MODEL_LAYERS_MAX];
+    struct model_state state; /* of recurrent layers */
 };
 
 /* Bytes of one position over all layers. type that does not fit the head size (Q8_0 needs multiples of 32):
  * SLUICE_ERR_USAGE. */
 enum sluice_status model_kv_token_bytes(const struct model_hparams *hp, uint32_t type, uint64_t *bytes,
                                         struct sluice_error *err);
-/* memory: token bytes * ctx, owned by the caller. */
+/* Bytes beside these: recurrent state and its checkpoints. */
+uint64_t model_kv_fixed_bytes(const struct model_hparams *hp);
+/* memory: token bytes * ctx + fixed bytes, aligned to 64, owned by the caller. */
 void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx, void *memory, struct model_kv *out);
 
 static inline uint8_t *model_kv_k(const struct model_kv *kv, uint32_t layer, size_t pos)

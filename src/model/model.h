@@ -32,6 +32,17 @@ struct model_layer {
     struct model_tensor attn_post_norm; /* of the block's output, before it is added */
     /* short convolution in place of attention */
     struct model_tensor conv, conv_in, conv_out;
+    /* gated delta rule in place of attention (deltanet.h); it has q, k, v or qkv, conv and o too */
+    struct model_tensor delta_in;                /* in place of qkv and z: q, k, v, z a key head */
+    struct model_tensor delta_z;                 /* gate of the output */
+    struct model_tensor delta_beta, delta_alpha; /* rate and decay of each head */
+    struct model_tensor delta_ba;                /* in place of both: their rows a key head */
+    struct model_tensor delta_f_a, delta_f_b;    /* decay of each channel, of low rank, in place of alpha */
+    struct model_tensor delta_g_a, delta_g_b;    /* gate of the output, of low rank, in place of z */
+    struct model_tensor delta_a, delta_dt;       /* of the decay: factor of each head, bias */
+    struct model_tensor delta_norm;              /* of each head of the output */
+    struct model_tensor delta_conv_q, delta_conv_k, delta_conv_v;           /* in place of conv */
+    struct model_tensor delta_z_scale, delta_beta_scale, delta_alpha_scale; /* optional factors [1] */
     /* feed-forward: dense layers */
     struct model_tensor ffn_norm, ffn_norm_bias, gate, up, down;
     struct model_tensor gate_bias, up_bias, down_bias;
@@ -46,7 +57,8 @@ struct model_layer {
     struct model_tensor exps_scale[MODEL_EXPERT_MATRICES]; /* optional factors [n_expert] */
     struct model_tensor exps_bias[MODEL_EXPERT_MATRICES];  /* optional [n_expert][n_out] */
     struct model_expert_place exps[MODEL_EXPERT_MATRICES];
-    struct model_tensor shexp_gate, shexp_up, shexp_down, shexp_gate_inp; /* shared experts, optional */
+    struct model_tensor shexp_gate, shexp_up, shexp_down, shexp_gate_inp;   /* shared experts, optional */
+    struct model_tensor shexp_gate_scale, shexp_up_scale, shexp_down_scale; /* optional factors [1] */
     struct model_tensor out_scale; /* [1] the residual stream is multiplied with it after the layer */
     bool is_moe;
 };
