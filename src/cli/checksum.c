@@ -62,7 +62,7 @@ static enum sluice_status write_sums(const struct gguf *g, const struct checksum
     /* Opened first: a place that cannot be written to is known before the model is read. */
     status = out_file_open(&out, path, err);
     if (status) return status;
-    status = checksum_read(g, plan, r, "reading", err);
+    status = checksum_read(os_system(), g, plan, r, "reading", err);
     if (!status) status = expert_sums_encode(plan->sums, &data, &bytes, err);
     if (!status) status = out_file_write(&out, data, bytes, err);
     free(data);
@@ -195,7 +195,7 @@ int command_verify(const struct cli_options *o)
         path ? open_plan(o, &g, &plan, &err) : base_fail(&err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     if (!status) status = expert_sums_read(os_system(), path, plan.sums->fingerprint, false, &stored, &err);
     if (!status) status = same_groups(&plan, stored, path, &err);
-    if (!status) status = checksum_read(g, &plan, &r, "checking", &err);
+    if (!status) status = checksum_read(os_system(), g, &plan, &r, "checking", &err);
     double seconds = (double)(report_now_ns() - begin_ns) / 1e9;
     if (!status) status = say_result(o, &r, g, &plan, stored, path, seconds, &err);
     expert_sums_free(stored);

@@ -25,7 +25,7 @@ void checksum_plan_free(struct checksum_plan *p);
 
 /* Reads every unit and fills in its sum, with a line of progress. Memory is bounded whatever the model's size; Ctrl-C
  * is SLUICE_CANCELLED. verb: "checking". */
-enum sluice_status checksum_read(const struct gguf *g, const struct checksum_plan *p, struct report *r,
-                                 const char *verb, struct sluice_error *err);
+enum sluice_status checksum_read(const struct os_calls *os, const struct gguf *g, const struct checksum_plan *p,
+                                 struct report *r, const char *verb, struct sluice_error *err);
 
 #endif

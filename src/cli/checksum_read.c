@@ -237,11 +237,11 @@ static void drop_line(void *user, enum base_log_level level, const char *text)
     if (level == BASE_LOG_WARN) report_warn(user, "%s", text);
 }
 
-enum sluice_status checksum_read(const struct gguf *g, const struct checksum_plan *p, struct report *r,
-                                 const char *verb, struct sluice_error *err)
+enum sluice_status checksum_read(const struct os_calls *os, const struct gguf *g, const struct checksum_plan *p,
+                                 struct report *r, const char *verb, struct sluice_error *err)
 {
     struct base_log log = {drop_line, r};
-    struct io_config config = {.os = os_system(), .log = &log};
+    struct io_config config = {.os = os, .log = &log};
     struct scan s = {
         .sums = p->sums, .report = r, .verb = verb, .total_bytes = p->total_bytes, .begin_ns = report_now_ns()};
     enum sluice_status status = io_open(&config, &s.io, err);

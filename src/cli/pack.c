@@ -9,6 +9,7 @@
  * Bytes are copied, never changed. What an interrupted run has written stays in OUT.part and is compared instead of
  * written the next time. Before the file gets its name it is read back from the disk and compared with sums made of
  * what was read from IN; those are also written beside it, as 'sluice checksum' would. */
+#include "cli/pack.h"
 #include "cli/checksum.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -36,6 +37,7 @@ struct piece {
 };
 
 struct job {
+    const struct os_calls *os;
     struct report report;
     struct gguf *in;
     struct checksum_plan plan;         /* of IN */
@@ -181,7 +183,7 @@ static void log_line(void *user, enum base_log_level level, const char *text)
 static enum sluice_status copy_all(struct job *j, struct sluice_error *err)
 {
     struct base_log log = {log_line, &j->report};
-    struct io_config config = {.os = os_system(), .log = &log};
+    struct io_config config = {.os = j->os, .log = &log};
     j->buffer = malloc(PIECE_BYTES);
     if (!j->buffer) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     enum sluice_status status = io_open(&config, &j->io, err);
@@ -201,16 +203,18 @@ static enum sluice_status check_part(struct job *j, const char *part, struct che
                                      struct sluice_error *err)
 {
     struct gguf *g = NULL;
-    enum sluice_status status = gguf_open(os_system(), part, &g, err);
+    enum sluice_status status = gguf_open(j->os, part, &g, err);
     if (!status) status = checksum_plan_make(g, plan, err);
-    if (!status) status = checksum_read(g, plan, &j->report, "checking", err);
+    if (!status) status = checksum_read(j->os, g, plan, &j->report, "checking", err);
     if (!status && (plan->sums->n_sums != j->n_pieces || plan->sums->n_groups != j->n_pieces))
         status = base_fail(err, SLUICE_ERR_RUN, NULL, "%.300s: has other tensors than were written", part);
     for (size_t i = 0; i < j->n_pieces && !status; i++)
         if (plan->sums->sums[i] != j->sums[i])
             status = base_fail(err, SLUICE_ERR_IO, "the disk or the memory of this machine is at fault",
-                               "%.300s: tensor '%s' reads back with other bytes than were written", part,
-                               plan->tensors[i].tensor->name);
+                               "%.300s: tensor '%s' reads back with other bytes than were written (%" PRIu64
+                               " bytes at byte %" PRIu64 ")",
+                               part, plan->tensors[i].tensor->name, plan->tensors[i].tensor->bytes,
+                               plan->tensors[i].tensor->offset);
     gguf_close(g);
     return status;
 }
@@ -284,7 +288,7 @@ static enum sluice_status read_sums(const struct job *j, const char *in, struct 
     char *path;
     if (asprintf(&path, "%s" EXPERT_SUMS_SUFFIX, in) < 0)
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
-    enum sluice_status status = expert_sums_read(os_system(), path, gguf_fingerprint(j->in), true, sums, err);
+    enum sluice_status status = expert_sums_read(j->os, path, gguf_fingerprint(j->in), true, sums, err);
     free(path);
     return status;
 }
@@ -310,13 +314,13 @@ static void say_result(const struct cli_options *o, struct job *j, bool compared
                 report_bytes((double)j->before_bytes / n, before), report_bytes((double)j->after_bytes / n, after));
 }
 
-int command_pack(const struct cli_options *o)
+int pack_run(const struct os_calls *os, const struct cli_options *o)
 {
     struct sluice_error err = {0};
-    struct job j = {.begin_ns = report_now_ns()};
+    struct job j = {.os = os, .begin_ns = report_now_ns()};
     struct expert_sums *in_sums = NULL;
     report_init(&j.report, o);
-    enum sluice_status status = gguf_open(os_system(), o->words[0], &j.in, &err);
+    enum sluice_status status = gguf_open(os, o->words[0], &j.in, &err);
     if (!status) status = gguf_check_language_model(j.in, false, &err);
     if (!status) status = check_names(&j, o->words[1], &err);
     if (!status) status = read_sums(&j, o->words[0], &in_sums, &err);
@@ -334,3 +338,5 @@ int command_pack(const struct cli_options *o)
     gguf_close(j.in);
     return status ? report_error(&err) : 0;
 }
+
+int command_pack(const struct cli_options *o) { return pack_run(os_system(), o); }
