@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define QUERIES_MAX 8 /* of one key head that go through the cache together */
+#define QUERIES_MAX KERNEL_QUERIES_MAX /* of one key head that go through the cache together */
 #define BLOCK KERNEL_ATTENTION_BLOCK
 
 struct attention_job {
@@ -70,35 +70,82 @@ static void soft_cap(float *scores, size_t n, float cap)
     for (size_t i = 0; i < n; i++) scores[i] = cap * math_tanh(scores[i] / cap);
 }
 
-/* The query's share of the block that starts at position `first`, of which it sees some. */
-static void query_block(const struct attention_job *j, struct query *y, size_t head_kv, size_t first)
+/* A query's scores of a block become weights, and its sum of values is merged into what it has. */
+static void block_weights(const struct attention_job *j, float *p, size_t n, float *max, float *sum)
 {
-    const struct kernel_attention *a = j->a;
-    _Alignas(32) float p[BLOCK], block[KERNEL_HEAD_MAX];
-    const size_t end = y->n_positions - first < BLOCK ? y->n_positions : first + BLOCK;
-    const bool is_first = first <= y->begin;
-    if (is_first) first = y->begin;
-    const size_t n = end - first;
-    size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
-    const char *k = (const char *)a->k + first * k_stride + head_kv * j->k_row_bytes;
-    const char *v = (const char *)a->v + first * v_stride + head_kv * j->v_row_bytes;
+    if (j->a->softcap != 0) soft_cap(p, n, j->a->softcap);
+    *sum = j->table->exp_sum(p, n, max);
+}
 
-    j->table->attn_scores(a->k_type, y->q, &y->x, k, k_stride, a->d_head, n, a->scale, p);
-    if (a->softcap != 0) soft_cap(p, n, a->softcap);
-    float max, sum = j->table->exp_sum(p, n, &max);
-    float *values = is_first ? y->acc : block;
-    memset(values, 0, a->d_head_v * sizeof *values);
-    j->table->attn_values(a->v_type, p, v, v_stride, a->d_head_v, n, values);
-    if (is_first) {
-        y->max = max;
-        y->sum = sum;
-        return;
-    }
+static void block_merge(const struct attention_job *j, struct query *y, const float *block, float max, float sum)
+{
     float both = max > y->max ? max : y->max;
     float old_part = math_exp(y->max - both), new_part = math_exp(max - both);
     y->sum = fmaf(sum, new_part, y->sum * old_part);
-    j->table->attn_merge(y->acc, block, old_part, new_part, a->d_head_v);
+    j->table->attn_merge(y->acc, block, old_part, new_part, j->a->d_head_v);
     y->max = both;
+}
+
+/* Positions [begin, end) of one block for n queries that see all of them, and no others of the block. */
+static void queries_block(const struct attention_job *j, struct query *y, size_t n_queries, size_t head_kv,
+                          size_t begin, size_t end)
+{
+    const struct kernel_attention *a = j->a;
+    const struct kernel_table *t = j->table;
+    const size_t n = end - begin;
+    const size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
+    const char *k = (const char *)a->k + begin * k_stride + head_kv * j->k_row_bytes;
+    const char *v = (const char *)a->v + begin * v_stride + head_kv * j->v_row_bytes;
+    _Alignas(32) float p[QUERIES_MAX][BLOCK], block[QUERIES_MAX][KERNEL_HEAD_MAX];
+    float max[QUERIES_MAX], sum[QUERIES_MAX], *values[QUERIES_MAX];
+    struct quant_x x[QUERIES_MAX];
+
+    for (size_t i = 0; i < n_queries; i++) x[i] = y[i].x;
+    if (t->attn_scores_many)
+        t->attn_scores_many(a->k_type, x, n_queries, k, k_stride, a->d_head, n, a->scale, p);
+    else
+        for (size_t i = 0; i < n_queries; i++)
+            t->attn_scores(a->k_type, x[i].x, &x[i], k, k_stride, a->d_head, n, a->scale, p[i]);
+    for (size_t i = 0; i < n_queries; i++) {
+        block_weights(j, p[i], n, &max[i], &sum[i]);
+        values[i] = begin == y[i].begin ? y[i].acc : block[i];
+        memset(values[i], 0, a->d_head_v * sizeof(float));
+    }
+    if (t->attn_values_many)
+        t->attn_values_many(a->v_type, (const float(*)[BLOCK])p, n_queries, v, v_stride, a->d_head_v, n, values);
+    else
+        for (size_t i = 0; i < n_queries; i++) t->attn_values(a->v_type, p[i], v, v_stride, a->d_head_v, n, values[i]);
+    for (size_t i = 0; i < n_queries; i++) {
+        if (begin == y[i].begin) {
+            y[i].max = max[i];
+            y[i].sum = sum[i];
+        } else {
+            block_merge(j, &y[i], block[i], max[i], sum[i]);
+        }
+    }
+}
+
+/* The part of the block at `first` that a query sees. */
+static void seen_of_block(const struct query *y, size_t first, size_t *begin, size_t *end)
+{
+    *begin = first < y->begin ? y->begin : first;
+    *end = y->n_positions - first < BLOCK ? y->n_positions : first + BLOCK;
+}
+
+/* The block at `first`: neighbours that see the same of it go together. */
+static void block_all(const struct attention_job *j, struct query *y, size_t n, size_t head_kv, size_t first)
+{
+    for (size_t i = 0, next; i < n; i = next) {
+        next = i + 1;
+        if (first >= y[i].n_positions || first + BLOCK <= y[i].begin) continue;
+        size_t begin, end, b, e;
+        seen_of_block(&y[i], first, &begin, &end);
+        for (; next < n && first < y[next].n_positions && first + BLOCK > y[next].begin; next++) {
+            seen_of_block(&y[next], first, &b, &e);
+            if (b != begin || e != end) break;
+        }
+        queries_block(j, y + i, next - i, head_kv, begin, end);
+    }
 }
 
 /* out = acc / sum; a sink is one more score in the sum, with no value. */
@@ -124,9 +171,7 @@ static void attention_item(const struct attention_job *j, size_t item)
     for (size_t i = 0; i < n; i++) query_begin(j, &queries[i], head_kv, begin + i);
     size_t n_positions = queries[n - 1].n_positions; /* later queries begin and end no earlier */
     for (size_t first = queries[0].begin / BLOCK * BLOCK; first < n_positions; first += BLOCK)
-        for (size_t i = 0; i < n; i++)
-            if (first < queries[i].n_positions && first + BLOCK > queries[i].begin)
-                query_block(j, &queries[i], head_kv, first);
+        block_all(j, queries, n, head_kv, first);
     for (size_t i = 0; i < n; i++) query_end(j, &queries[i]);
 }
 

@@ -30,6 +30,8 @@ struct kernel_acts {
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
 };
 
+#define KERNEL_QUERIES_MAX 8
+
 struct kernel_table {
     enum kernel_level level;
     const char *name;   /* "scalar", "avx2", "avx512", "amx" */
@@ -59,6 +61,12 @@ struct kernel_table {
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
     void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
                         float *acc);
+    /* The same for several queries that see the same positions, at most KERNEL_QUERIES_MAX; scores and p have rows
+     * of 64. NULL: one after the other. */
+    void (*attn_scores_many)(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
+                             size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
+    void (*attn_values_many)(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                             size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
     void (*attn_merge)(float *acc, const float *block, float a, float b, size_t n); /* acc = fma(block, b, acc * a) */
     void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out);        /* encodes one row into the cache */
 };

@@ -142,6 +142,8 @@ static void check_shape(const struct shape *s, struct kernel_pool *const pools[N
 static void test_attention(void **state)
 {
     static const struct shape shapes[] = {
+        {QUANT_F16, QUANT_F16, 7, 1, 33, 47, 66, 3},    {QUANT_F32, QUANT_F16, 11, 1, 40, 96, 3, 126},
+
         {QUANT_F32, QUANT_F32, 4, 2, 64, 64, 5, 0},     {QUANT_F32, QUANT_F32, 3, 3, 17, 5, 70, 60},
         {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 3, 63},  {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 1, 64},
         {QUANT_F16, QUANT_F32, 5, 1, 80, 40, 20, 120},  {QUANT_F16, QUANT_F16, 20, 1, 576, 512, 2, 130},

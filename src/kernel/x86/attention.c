@@ -104,6 +104,103 @@ void kernel_avx2_attn_values(uint32_t kv_type, const float *p, const void *v, si
     }
 }
 
+/* ---- several queries ---- */
+
+void kernel_avx2_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
+                                  size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64])
+{
+    const float *q[KERNEL_QUERIES_MAX];
+    float *out[KERNEL_QUERIES_MAX];
+    for (size_t i = 0; i < n_queries; i++) {
+        q[i] = x[i].x;
+        out[i] = scores[i];
+    }
+    switch (kv_type) {
+    case QUANT_F32: kernel_avx2_rows_many_f32(k, k_stride_bytes, n, q, n_queries, d_head, out); break;
+    case QUANT_F16: kernel_avx2_rows_many_f16(k, k_stride_bytes, n, q, n_queries, d_head, out); break;
+    case QUANT_Q8_0:
+        for (size_t i = 0; i < n_queries; i++) kernel_avx2_rows_q8_0(k, k_stride_bytes, n, &x[i], d_head, out[i]);
+        break;
+    default: BASE_ASSERT(false, "K5 keys and values are F32, F16 or Q8_0");
+    }
+    for (size_t i = 0; i < n_queries; i++)
+        for (size_t j = 0; j < n; j++) scores[i][j] *= scale;
+}
+
+#define POSITIONS 16
+
+/* 8 values from element e of a row. */
+AVX2_INLINE __m256 load_f32(const uint8_t *row, size_t e)
+{
+    return _mm256_loadu_ps((const float *)(const void *)row + e);
+}
+AVX2_INLINE __m256 load_f16(const uint8_t *row, size_t e) { return _mm256_cvtph_ps(avx2_load_half(row + 2 * e)); }
+AVX2_INLINE __m256 load_q8_0(const uint8_t *row, size_t e)
+{
+    const uint8_t *block = row + e / 32 * 34;
+    __m128i q = _mm_loadl_epi64((const __m128i *)(const void *)(block + 2 + e % 32));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)),
+                         _mm256_set1_ps(_cvtsh_ss((uint16_t)avx2_load_i16(block))));
+}
+
+/* 32 elements of n_queries <= 3 queries in registers while the positions go by. */
+AVX2_INLINE void values_32(__m256 (*load)(const uint8_t *row, size_t e), const float (*p)[64], int n_queries,
+                           const uint8_t *v, size_t stride, size_t e, size_t n, float *const *acc)
+{
+    __m256 a[3][4];
+    for (int t = 0; t < n_queries; t++)
+        for (int i = 0; i < 4; i++) a[t][i] = _mm256_loadu_ps(acc[t] + e + 8 * (size_t)i);
+    for (size_t j = 0; j < n; j++, v += stride)
+        for (int i = 0; i < 4; i++) {
+            __m256 x = load(v, e + 8 * (size_t)i);
+            for (int t = 0; t < n_queries; t++) a[t][i] = _mm256_fmadd_ps(_mm256_set1_ps(p[t][j]), x, a[t][i]);
+        }
+    for (int t = 0; t < n_queries; t++)
+        for (int i = 0; i < 4; i++) _mm256_storeu_ps(acc[t] + e + 8 * (size_t)i, a[t][i]);
+}
+
+AVX2_INLINE void values_queries(__m256 (*load)(const uint8_t *row, size_t e), const float (*p)[64], size_t n_queries,
+                                const uint8_t *v, size_t stride, size_t d_head, size_t n, float *const *acc)
+{
+    for (size_t e = 0; e + 32 <= d_head; e += 32) {
+        size_t t = 0;
+        for (; n_queries - t == 3 || n_queries - t >= 5; t += 3) values_32(load, p + t, 3, v, stride, e, n, acc + t);
+        for (; n_queries - t >= 2; t += 2) values_32(load, p + t, 2, v, stride, e, n, acc + t);
+        if (t < n_queries) values_32(load, p + t, 1, v, stride, e, n, acc + t);
+    }
+}
+
+/* Few positions at a time, as many as find a place in the first-level cache however far apart they lie. */
+AVX2_INLINE size_t values_many(__m256 (*load)(const uint8_t *row, size_t e), const float (*p)[64], size_t n_queries,
+                               const uint8_t *v, size_t stride, size_t row_bytes, size_t d_head, size_t n,
+                               float *const *acc)
+{
+    for (size_t j = 0; j < n; j += POSITIONS, v += POSITIONS * stride) {
+        for (size_t i = POSITIONS; i < 2 * POSITIONS; i++) avx2_prefetch_row(v + i * stride, row_bytes);
+        values_queries(load, (const float(*)[64])(const void *)&p[0][j], n_queries, v, stride, d_head,
+                       n - j < POSITIONS ? n - j : POSITIONS, acc);
+    }
+    return d_head / 32 * 32;
+}
+
+void kernel_avx2_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                  size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc)
+{
+    size_t e = 0;
+    switch (kv_type) {
+    case QUANT_F32: e = values_many(load_f32, p, n_queries, v, v_stride_bytes, 4 * d_head, d_head, n, acc); break;
+    case QUANT_F16: e = values_many(load_f16, p, n_queries, v, v_stride_bytes, 2 * d_head, d_head, n, acc); break;
+    case QUANT_Q8_0:
+        e = values_many(load_q8_0, p, n_queries, v, v_stride_bytes, d_head / 32 * 34, d_head, n, acc);
+        break;
+    default: BASE_ASSERT(false, "K5 keys and values are F32, F16 or Q8_0");
+    }
+    if (e == d_head) return; /* Q8_0 always ends here */
+    const uint8_t *rest = (const uint8_t *)v + e * (kv_type == QUANT_F16 ? 2 : 4);
+    for (size_t t = 0; t < n_queries; t++)
+        kernel_avx2_attn_values(kv_type, p[t], rest, v_stride_bytes, d_head - e, n, acc[t] + e);
+}
+
 void kernel_avx2_store_kv(uint32_t kv_type, const float *x, size_t n, void *out)
 {
     if (kv_type != QUANT_F16) {

@@ -58,12 +58,21 @@ void kernel_avx2_bf16(AVX2_PRODUCT_ARGS);
 void kernel_avx2_rows_f32(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out);
 void kernel_avx2_rows_f16(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out);
 void kernel_avx2_rows_q8_0(const void *w, size_t stride, size_t n_rows, const struct quant_x *x, size_t n, float *out);
+/* Several. */
+void kernel_avx2_rows_many_f32(const void *w, size_t stride, size_t n_rows, const float *const *x, size_t n_x, size_t n,
+                               float *const *out);
+void kernel_avx2_rows_many_f16(const void *w, size_t stride, size_t n_rows, const float *const *x, size_t n_x, size_t n,
+                               float *const *out);
 
 void kernel_avx2_quantize(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums);
 void kernel_avx2_attn_scores(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
                              size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
 void kernel_avx2_attn_values(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head,
                              size_t n, float *acc);
+void kernel_avx2_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
+                                  size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
+void kernel_avx2_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                  size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
 void kernel_avx2_store_kv(uint32_t kv_type, const float *x, size_t n, void *out);
 
 /* ---- rows of a group ---- */
@@ -94,6 +103,11 @@ AVX2_INLINE void avx2_store_rows(float *out, size_t n, __m256 v)
 AVX2_INLINE void avx2_prefetch(const uint8_t *p, size_t ahead)
 {
     _mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
+}
+
+AVX2_INLINE void avx2_prefetch_row(const uint8_t *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) avx2_prefetch(p, i);
 }
 
 AVX2_INLINE int avx2_load_i32(const void *p)

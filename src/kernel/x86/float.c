@@ -2,6 +2,7 @@
  * tree. Several rows and tokens at a time keep enough independent chains of fma in flight. */
 #include "kernel/x86/avx2.h"
 
+#define TOKENS 48       /* that are looked up at once; a multiple of 3 */
 #define ROWS_A_BLOCK 16 /* stay in the second-level cache while the tokens go by */
 
 /* ---- loading ---- */
@@ -65,34 +66,50 @@ AVX2_INLINE void tile_4_1(const struct format *f, const uint8_t *const w[4], con
     }
 }
 
-/* 2 rows and 3 tokens. */
-AVX2_INLINE void tile_2_3(const struct format *f, const uint8_t *const w[2], const float *const x[3], size_t n,
-                          float sums[2][3])
+/* In each half: lanes 0 and 1 plus lanes 2 and 3 of a, then the same of b. */
+AVX2_INLINE __m256 fold_halves(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+}
+
+/* 2 rows and n_x tokens, at most 3. */
+AVX2_INLINE void tile_2(const struct format *f, const uint8_t *const w[2], const float *const x[3], int n_x, size_t n,
+                        float sums[2][4])
 {
     __m256 low[2][3], high[2][3];
     for (int r = 0; r < 2; r++)
-        for (int t = 0; t < 3; t++) low[r][t] = high[r][t] = _mm256_setzero_ps();
+        for (int t = 0; t < n_x; t++) low[r][t] = high[r][t] = _mm256_setzero_ps();
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         __m256 a = f->load(w[0] + i * f->bytes), b = f->load(w[1] + i * f->bytes);
-        for (int t = 0; t < 3; t++) {
+        for (int t = 0; t < n_x; t++) {
             __m256 xv = _mm256_loadu_ps(x[t] + i);
+            AVX2_KEEP(xv); /* or it would be loaded for each row */
             low[0][t] = _mm256_fmadd_ps(a, xv, low[0][t]);
             low[1][t] = _mm256_fmadd_ps(b, xv, low[1][t]);
         }
         a = f->load(w[0] + (i + 8) * f->bytes);
         b = f->load(w[1] + (i + 8) * f->bytes);
-        for (int t = 0; t < 3; t++) {
+        for (int t = 0; t < n_x; t++) {
             __m256 xv = _mm256_loadu_ps(x[t] + i + 8);
+            AVX2_KEEP(xv);
             high[0][t] = _mm256_fmadd_ps(a, xv, high[0][t]);
             high[1][t] = _mm256_fmadd_ps(b, xv, high[1][t]);
         }
     }
-    for (int r = 0; r < 2; r++)
-        for (int t = 0; t < 3; t++) {
-            if (i < n) add_tail(f, w[r] + i * f->bytes, x[t] + i, n - i, &low[r][t], &high[r][t]);
-            sums[r][t] = sum_lanes(low[r][t], high[r][t]);
-        }
+    for (int t = 0; t < n_x; t++) {
+        if (i < n) add_tail(f, w[0] + i * f->bytes, x[t] + i, n - i, &low[0][t], &high[0][t]);
+        if (i < n) add_tail(f, w[1] + i * f->bytes, x[t] + i, n - i, &low[1][t], &high[1][t]);
+        low[0][t] = _mm256_add_ps(low[0][t], high[0][t]);
+        low[1][t] = _mm256_add_ps(low[1][t], high[1][t]);
+        low[0][t] = _mm256_add_ps(_mm256_permute2f128_ps(low[0][t], low[1][t], 0x20),
+                                  _mm256_permute2f128_ps(low[0][t], low[1][t], 0x31)); /* a row a half */
+    }
+    const int second = n_x > 1 ? 1 : 0, third = n_x > 2 ? 2 : second;
+    __m256 a = fold_halves(low[0][0], low[0][second]), b = fold_halves(low[0][third], low[0][third]);
+    a = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+    _mm_storeu_ps(sums[0], _mm256_castps256_ps128(a));
+    _mm_storeu_ps(sums[1], _mm256_extractf128_ps(a, 1));
 }
 
 AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *x, size_t n,
@@ -111,20 +128,30 @@ AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, 
     }
 }
 
-/* Three tokens against at most ROWS_A_BLOCK rows. */
-AVX2_INLINE void block_3(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows,
-                         const float *const x[3], size_t n, float *const out[3])
+/* Two or three tokens. */
+AVX2_INLINE void rows_few(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows,
+                          const float *const x[3], int n_x, size_t n, float *const out[3], size_t at)
 {
     for (size_t r = 0; r < n_rows; r += 2) {
         size_t second = r + 1 < n_rows ? r + 1 : r;
         const uint8_t *rows[2] = {w + r * stride, w + second * stride};
-        float sums[2][3];
-        tile_2_3(f, rows, x, n, sums);
-        for (size_t t = 0; t < 3; t++) {
-            out[t][r] = sums[0][t];
-            out[t][second] = sums[second - r][t];
+        float sums[2][4];
+        tile_2(f, rows, x, n_x, n, sums);
+        for (int t = 0; t < n_x; t++) {
+            out[t][at + r] = sums[0][t];
+            out[t][at + second] = sums[second - r][t];
         }
     }
+}
+
+/* By threes; of four the last two by two. Results from out[.][at]. */
+AVX2_INLINE void rows_many(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *const *x,
+                           size_t n_x, size_t n, float *const *out, size_t at)
+{
+    size_t j = 0;
+    for (; n_x - j == 3 || n_x - j >= 5; j += 3) rows_few(f, w, stride, n_rows, x + j, 3, n, out + j, at);
+    for (; n_x - j >= 2; j += 2) rows_few(f, w, stride, n_rows, x + j, 2, n, out + j, at);
+    if (j < n_x) rows_one(f, w, stride, n_rows, x[j], n, out[j] + at);
 }
 
 AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
@@ -132,19 +159,17 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
     size_t n = acts->n, stride = n * f->bytes;
     for (size_t r = 0; r < n_rows; r += ROWS_A_BLOCK) {
         const uint8_t *rows = (const uint8_t *)w + r * stride;
-        size_t n_here = n_rows - r < ROWS_A_BLOCK ? n_rows - r : ROWS_A_BLOCK, j = 0;
-        for (; j + 3 <= n_tokens; j += 3) {
-            const float *x[3];
-            float *o[3];
-            for (size_t t = 0; t < 3; t++) {
+        size_t n_here = n_rows - r < ROWS_A_BLOCK ? n_rows - r : ROWS_A_BLOCK;
+        for (size_t j = 0; j < n_tokens; j += TOKENS) {
+            const float *x[TOKENS];
+            float *o[TOKENS];
+            size_t n_x = n_tokens - j < TOKENS ? n_tokens - j : TOKENS;
+            for (size_t t = 0; t < n_x; t++) {
                 x[t] = acts->x + (tokens ? tokens[j + t] : j + t) * n;
                 o[t] = out + (out_rows ? out_rows[j + t] : j + t) * out_stride + r;
             }
-            block_3(f, rows, stride, n_here, x, n, o);
+            rows_many(f, rows, stride, n_here, x, n_x, n, o, 0);
         }
-        for (; j < n_tokens; j++)
-            rows_one(f, rows, stride, n_here, acts->x + (tokens ? tokens[j] : j) * n, n,
-                     out + (out_rows ? out_rows[j] : j) * out_stride + r);
     }
 }
 
@@ -165,4 +190,28 @@ void kernel_avx2_rows_f32(const void *w, size_t stride, size_t n_rows, const flo
 void kernel_avx2_rows_f16(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out)
 {
     rows_one(&f16, w, stride, n_rows, x, n, out);
+}
+
+/* Cached keys lie far apart, so that a block of them finds too few places in the first-level cache: four are done with
+ * for all queries before the next. */
+AVX2_INLINE void keys_many(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *const *x,
+                           size_t n_x, size_t n, float *const *out)
+{
+    for (size_t r = 0; r < n_rows; r += 4) {
+        const uint8_t *rows = (const uint8_t *)w + r * stride;
+        for (size_t i = 4; i < 8; i++) avx2_prefetch_row(rows + i * stride, n * f->bytes);
+        rows_many(f, rows, stride, n_rows - r < 4 ? n_rows - r : 4, x, n_x, n, out, r);
+    }
+}
+
+void kernel_avx2_rows_many_f32(const void *w, size_t stride, size_t n_rows, const float *const *x, size_t n_x, size_t n,
+                               float *const *out)
+{
+    keys_many(&f32, w, stride, n_rows, x, n_x, n, out);
+}
+
+void kernel_avx2_rows_many_f16(const void *w, size_t stride, size_t n_rows, const float *const *x, size_t n_x, size_t n,
+                               float *const *out)
+{
+    keys_many(&f16, w, stride, n_rows, x, n_x, n, out);
 }

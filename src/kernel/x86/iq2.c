@@ -1,9 +1,8 @@
 /* Products of IQ2_XXS, IQ2_XS and IQ2_S, by block256.h; the layouts are explained in quant/iq2.c.
  *
  * Saturation. An index, whatever it is, gives a point of the grid: magnitudes of at most 43. Few tokens: a pair is at
- * most 2 * 43 * 127 = 10922. Many tokens: values are 64 too large, at most 107, and a pair at most 2 * 107 * 127 =
- * 27178, widened at once. With scales of at most 31 and the offset left in, a block's sum is at most 256 * 107 * 127 *
- * 31 = 1.1e8. */
+ * most 2 * 43 * 127 = 10922. Many tokens: 2 * 43 * 255 = 21930, widened at once. With scales of at most 31 a block's
+ * sum is at most 256 * 43 * 255 * 31 = 8.7e7. */
 #include "kernel/x86/iq.h"
 
 AVX2_INLINE __m256i four_points(uint64_t a, uint64_t b, uint64_t c, uint64_t d)

@@ -1,9 +1,8 @@
 /* Products of IQ3_XXS and IQ3_S, by block256.h; the layouts are explained in quant/iq3.c.
  *
  * Saturation. An index, whatever it is, gives a point of the grid: magnitudes of at most 62 and 15. Few tokens: a pair
- * is at most 2 * 62 * 127 = 15748. Many tokens, IQ3_XXS: values are 64 too large, at most 126, and a pair at most
- * 2 * 126 * 127 = 32004, widened at once; IQ3_S: 16 too large, at most 31, four pairs of 7874 are 31496. With scales of
- * at most 31 and the offset left in, a block's sum is at most 256 * 126 * 127 * 31 = 1.3e8. */
+ * is at most 2 * 62 * 127 = 15748. Many tokens, IQ3_XXS: 2 * 62 * 255 = 31620, widened at once; IQ3_S: four pairs of
+ * 2 * 15 * 255 are 30600. With scales of at most 31 a block's sum is at most 256 * 62 * 255 * 31 = 1.3e8. */
 #include "kernel/x86/iq.h"
 
 /* Eight points of four bytes. */

@@ -1,11 +1,12 @@
 /* Products of the K formats, Q2_K to Q6_K (unsigned values with an offset or a minimum), and of IQ4_XS (signed values
  * from a table), by block256.h. The bit layouts are explained in quant/k.c and quant/iq4.c.
  *
- * Saturation. Unsigned values u <= u_max: a pair of maddubs is at most 2 * 127 * u_max, and `steps` of them are added
- * in 16 bits before a sub-scale widens them. Q2_K: 3, 4 * 762; Q3_K: 7, 4 * 1778; Q4_K: 15, 8 * 3810 = 30480; Q5_K: 31,
- * 4 * 7874 = 31496; Q6_K: 63, 2 * 16002 = 32004: all below 32768 whatever the bytes of the file. IQ4_XS: pairs of at
- * most 2 * 127 * 127 (few); value * sub-scale, at most 127 * 32, fits 16 bits (many). Sums of a block fit 32 bits
- * (quant/formats.h), with the offset left in as well: Q6_K 256 * 63 * 127 * 128 = 2.6e8. */
+ * Saturation. Few tokens: a pair of maddubs is at most 2 * 127 * 63 = 16002 and a sub-scale widens it at once. Many
+ * tokens add `steps` pairs in 16 bits before. Unsigned values u <= u_max, a pair 2 * 127 * u_max: Q2_K: 3, 4 * 762;
+ * Q4_K: 15, 8 * 3810 = 30480; Q5_K: 31, 4 * 7874 = 31496. Signed ones with activations of at most 255: Q3_K: magnitudes
+ * of at most 4, 4 * 2040; Q6_K: 32, 2 * 16320 = 32640. All below 32768 whatever the bytes of the file. IQ4_XS: pairs of
+ * at most 2 * 127 * 127 (few); value * sub-scale, at most 127 * 32, fits 16 bits (many). Sums of a block fit 32 bits
+ * (quant/formats.h), with the activations' 128 left in as well: Q6_K 256 * 32 * 255 * 128 = 2.7e8. */
 #include "kernel/x86/block256.h"
 #include "kernel/x86/k_scales.h"
 

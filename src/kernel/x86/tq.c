@@ -1,7 +1,7 @@
 /* Products of TQ1_0 and TQ2_0, by block256.h; the layouts are explained in quant/tq.c.
  *
  * Saturation. Values are 1 too large: at most 2 (TQ1_0, whatever the byte) and 3 (TQ2_0). A pair is at most
- * 2 * 3 * 127 = 762, eight of them 6096. */
+ * 2 * 3 * 127 = 762, eight of them 6096; many tokens: magnitudes of at most 2, eight pairs 8 * 2 * 2 * 255 = 8160. */
 #include "kernel/x86/block256.h"
 
 /* What is left of a byte behind its first digit, in 8 bits: three times the byte. */
