@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize logits perplexity bench profile doctor quantize checksum verify pack replay version help"
+    local cur prev cmd opts= words= commands="run chat plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -88,6 +88,15 @@ _sluice()
                 return ;;
         esac
         opts="--model --prompt --file --special --bos --json --quiet --verbose --help"
+        ;;
+    template)
+        case "$prev" in
+            --file|-f|--vars)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --now)
+                return ;;
+        esac
+        opts="--file --vars --now --help"
         ;;
     logits)
         case "$prev" in

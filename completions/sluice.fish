@@ -7,6 +7,7 @@ complete -c sluice -n '__fish_seen_subcommand_from plan' -F
 complete -c sluice -n __fish_use_subcommand -a inspect -d 'show what is in a GGUF file, and whether Sluice runs it'
 complete -c sluice -n '__fish_seen_subcommand_from inspect' -F
 complete -c sluice -n __fish_use_subcommand -a tokenize -d 'text to token ids'
+complete -c sluice -n __fish_use_subcommand -a template -d 'render a chat template'
 complete -c sluice -n __fish_use_subcommand -a logits -d 'token ids to logits'
 complete -c sluice -n __fish_use_subcommand -a perplexity -d 'how well the model predicts a text'
 complete -c sluice -n __fish_use_subcommand -a bench -d 'measure speed'
@@ -23,7 +24,7 @@ complete -c sluice -n __fish_use_subcommand -a replay -d 'what other cache sizes
 complete -c sluice -n '__fish_seen_subcommand_from replay' -F
 complete -c sluice -n __fish_use_subcommand -a version -d 'print the version'
 complete -c sluice -n __fish_use_subcommand -a help -d 'explain a command'
-complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat plan inspect tokenize logits perplexity bench profile doctor quantize checksum verify pack replay version help'
+complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan inspect tokenize logits perplexity bench profile checksum verify' -s m -l model -r -F -d 'the model, a GGUF file (of a split model: its first)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench profile' -l memory -x -d 'memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine\'s limit, or auto'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench profile' -l experts -x -d 'memory for the expert cache alone: a size, a percentage of all experts, or a number of experts'
@@ -51,6 +52,9 @@ complete -c sluice -n '__fish_seen_subcommand_from run tokenize' -s p -l prompt 
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s p -l prompt -x -d 'a text; may be given several times'
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s f -l file -r -F -d 'read a text from a file (-: standard input); may be given several times'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize perplexity bench' -s f -l file -r -F -d 'read the text from a file (-: standard input)'
+complete -c sluice -n '__fish_seen_subcommand_from template' -s f -l file -r -F -d 'the template (-: standard input)'
+complete -c sluice -n '__fish_seen_subcommand_from template' -l vars -r -F -d 'its variables, a JSON object (-: standard input)'
+complete -c sluice -n '__fish_seen_subcommand_from template' -l now -x -d 'the time that the template is told, as in 2026-07-04T09:05:06 (default: the clock\'s)'
 complete -c sluice -n '__fish_seen_subcommand_from run profile' -l chat -d 'put the prompt as a user\'s message in the model\'s chat format'
 complete -c sluice -n '__fish_seen_subcommand_from run chat' -l system -x -d 'a system message before the conversation (with run: needs --chat)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat' -s n -l max-tokens -x -d 'stop after N new tokens (default: at the model\'s own end, or when the context is full)'

@@ -9,6 +9,7 @@ int command_chat(const struct cli_options *o);
 int command_plan(const struct cli_options *o);
 int command_inspect(const struct cli_options *o);
 int command_tokenize(const struct cli_options *o);
+int command_template(const struct cli_options *o);
 int command_logits(const struct cli_options *o);
 int command_perplexity(const struct cli_options *o);
 int command_bench(const struct cli_options *o);

@@ -42,6 +42,7 @@ static int (*const commands[CLI_COMMANDS])(const struct cli_options *o) = {
     [CLI_PLAN] = command_plan,
     [CLI_INSPECT] = command_inspect,
     [CLI_TOKENIZE] = command_tokenize,
+    [CLI_TEMPLATE] = command_template,
     [CLI_LOGITS] = command_logits,
     [CLI_PERPLEXITY] = command_perplexity,
     [CLI_BENCH] = command_bench,

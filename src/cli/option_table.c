@@ -39,6 +39,12 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                       "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
                       "standard input. Files that hold a vocabulary and no weights will do.",
                       0, 0, ""},
+    [CLI_TEMPLATE] = {"template", "[-f FILE] [--vars FILE] [--now TIME]", "render a chat template",
+                      "Renders a chat template (the Jinja that model files carry) with the variables of a JSON object: "
+                      "messages, tools, add_generation_prompt, bos_token and whatever else it asks for. Without -f the "
+                      "template is read from standard input. Nothing is added to the result. A fault of the template "
+                      "ends with 3 and names the line and the column, one of the variables with 2.",
+                      0, 0, ""},
     [CLI_LOGITS] =
         {"logits", "-m MODEL --tokens FILE --out FILE [options]", "token ids to logits",
          "Evaluates the token ids of a file (numbers separated by white space) from an empty context and "
@@ -184,6 +190,12 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_FILE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_PERPLEXITY) | CLI_BIT(CLI_BENCH),
      "read the text from a file (-: standard input)"},
+    {OPT_TEMPLATE, TEXT, "file", 'f', CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_TEMPLATE),
+     "the template (-: standard input)"},
+    {OPT_VARS, TEXT, "vars", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_TEMPLATE),
+     "its variables, a JSON object (-: standard input)"},
+    {OPT_NOW, TEXT, "now", 0, CLI_TEXT, false, false, "TIME", NULL, 0, 0, NULL, CLI_BIT(CLI_TEMPLATE),
+     "the time that the template is told, as in 2026-07-04T09:05:06 (default: the clock's)"},
     {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN) | CLI_BIT(CLI_PROFILE),
      "put the prompt as a user's message in the model's chat format"},
     {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, SAMPLERS,

@@ -161,6 +161,48 @@ is out '\n'
 expect 0 "$fake" tokenize -m model -p A -q --json
 has out '"ids"'
 
+# --- template (the real interpreter: it needs no model)
+cat >chat.jinja <<'END'
+{{ bos_token }}{% for m in messages %}
+<{{ m.role }}>{{ m.content | trim }}
+{% endfor %}
+{% if add_generation_prompt %}<assistant>{% endif %} {{ strftime_now('%d %b %Y') }}
+END
+printf '%s\n' '{"bos_token": "<s>", "messages": [{"role": "user", "content": " Gr\u00fc\u00df dich "}], "add_generation_prompt": true}' >vars.json
+expect 0 "$fake" template --file chat.jinja --vars vars.json --now 2026-07-04T09:05:06
+is out '<s><user>Gr\303\274\303\237 dich\n<assistant> 04 Jul 2026'
+is err ''
+"$fake" template --vars vars.json --now 2026-07-04 <chat.jinja >piped 2>err || fail 'template from standard input'
+cmp -s out piped || fail 'template from standard input is another one'
+"$fake" template -f chat.jinja --vars - --now '2026-07-04 09:05' <vars.json >piped 2>err || fail 'variables from standard input'
+cmp -s out piped || fail 'variables from standard input are others'
+printf '{{ strftime_now("%%Y") | int > 2000 }}' >now.jinja
+expect 0 "$fake" template -f now.jinja
+is out 'True'
+printf 'a\n  {{ x.y }}' >broken.jinja
+expect 3 "$fake" template -f broken.jinja
+is out ''
+is err "sluice: broken.jinja, line 2, column 7: 'x' is undefined\n"
+printf '{%% if x %%}' >broken.jinja
+expect 3 "$fake" template -f broken.jinja --vars vars.json
+has err 'broken.jinja, line 1, column 4: '
+printf '{{ raise_exception("only " ~ 1 ~ " system message") }}' >broken.jinja
+expect 3 "$fake" template -f broken.jinja
+has err 'only 1 system message'
+echo '{"a": tru}' >broken.json
+expect 2 "$fake" template -f chat.jinja --vars broken.json
+has err 'broken.json: variables, line 1, column 7'
+echo '[]' >broken.json
+expect 2 "$fake" template -f chat.jinja --vars broken.json
+has err 'not an object'
+expect 2 "$fake" template -f chat.jinja --vars vars.json --now yesterday
+has err "--now: 'yesterday'"
+expect 2 "$fake" template --vars -
+has err 'cannot both come from standard input'
+expect 2 "$fake" template -f chat.jinja -m model
+has err "'template' has no option '-m'"
+expect 5 "$fake" template -f missing.jinja
+
 # --- logits
 printf ' 1 2\n3\t' >ids
 expect 0 "$fake" logits -m model --tokens ids --out logits -q

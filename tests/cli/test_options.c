@@ -294,6 +294,8 @@ static void wrong_use_is_explained(void **state)
         {{"plan", "-m", "x", "--lock=all"}, "no effect in 'plan'", "run"},
         {{"profile", "-m", "x", "--hotlist=h"}, "no effect in 'profile'", "run"},
         {{"tokenize", "-m", "x", "-pa", "-pb"}, "given twice", ""},
+        {{"template", "--temp=1"}, "no effect in 'template'", "run"},
+        {{"template", "--vars="}, "--vars: the path is empty", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(parse_with(no_env, cases[i].words), SLUICE_ERR_USAGE);
