@@ -200,7 +200,8 @@ struct sluice_heat {
 /* The experts that this engine's tokens chose, most often first, at most `max` (NULL, 0: counts alone); returns how
  * many there are. `sluice profile` makes a hotlist of it. */
 SLUICE_API size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out, size_t max);
-/* Writes them as a hotlist for this model, at most `max` (0: all). SLUICE_ERR_IO names the path. */
+/* Writes them as a hotlist for this model, at most `max` (0: all). A file that is there is replaced once the new one is
+ * complete and on the disk, and left alone if anything fails. SLUICE_ERR_IO names the path. */
 SLUICE_API enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max,
                                                    struct sluice_error *err);
 

@@ -227,25 +227,13 @@ static json_t *list_json(const struct profile *p, const struct list_facts *f, co
                      "stats", figures_json(d));
 }
 
-/* The engine writes to a name; that of the part file, so that the list appears when it is complete. */
-static enum sluice_status write_list(const struct profile *p, struct sluice_error *err)
-{
-    struct out_file file;
-    enum sluice_status status = out_file_open(&file, p->path, err);
-    if (status) return status;
-    status = sluice_hotlist_write(p->model.engine, file.part ? file.part : file.path, 0, err);
-    if (!status) return out_file_keep(&file, err);
-    out_file_drop(&file);
-    return status;
-}
-
 static enum sluice_status finish(struct profile *p, bool json, struct sluice_error *err)
 {
     struct list_facts facts = {0};
     struct sluice_stats after;
     sluice_stats(p->model.engine, &after);
     enum sluice_status status = look_at_list(p, &facts, err);
-    if (!status) status = write_list(p, err);
+    if (!status) status = sluice_hotlist_write(p->model.engine, p->path, 0, err);
     if (status) return status;
     struct sluice_stats d = figures_difference(&p->begin, &after);
     if (json)

@@ -2,8 +2,8 @@
 
 #include "engine/engine.h"
 #include "expert/hotlist.h"
+#include "expert/replace.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,28 +325,38 @@ size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out, size_t ma
     return n;
 }
 
-enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max, struct sluice_error *err)
+/* The list as a text of *bytes, malloc'ed; NULL: no memory. */
+static char *hotlist_text(const sluice_engine *e, size_t max, size_t *bytes)
 {
-    const uint32_t n_experts = e->catalog ? expert_catalog_n_experts(e->catalog) : 0;
-    if (!e->known.usage)
-        return base_fail(err, SLUICE_ERR_USAGE, "a hotlist is for models with routed experts, and needs its weights",
-                         "there is nothing to write to %s", path);
+    const uint32_t n_experts = expert_catalog_n_experts(e->catalog);
     uint32_t *keys = calloc((size_t)n_experts + 1, sizeof *keys);
     float *probabilities = calloc((size_t)n_experts + 1, sizeof *probabilities);
-    enum sluice_status st = SLUICE_OK;
-    FILE *f = NULL;
-    if (!keys || !probabilities) st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a hotlist");
-    if (!st && !(f = fopen(path, "we")))
-        st = base_fail(err, SLUICE_ERR_IO, "name a place that can be written to", "%s: %s", path, strerror(errno));
-    if (!st) {
+    char *text = NULL;
+    FILE *f = keys && probabilities ? open_memstream(&text, bytes) : NULL;
+    if (f) {
         uint32_t n =
             expert_usage_hottest(e->known.usage, 1e-9, keys, max && max < n_experts ? (uint32_t)max : n_experts);
         for (uint32_t i = 0; i < n; i++) probabilities[i] = (float)expert_usage_probability(e->known.usage, keys[i]);
         bool good = expert_hotlist_write(f, e->catalog, gguf_fingerprint(e->gguf), keys, probabilities, n);
-        if (fclose(f) || !good)
-            st = base_fail(err, SLUICE_ERR_IO, "is the disk full?", "%s: %s", path, strerror(errno));
+        if (fclose(f) || !good) {
+            free(text);
+            text = NULL;
+        }
     }
     free(keys);
     free(probabilities);
+    return text;
+}
+
+enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max, struct sluice_error *err)
+{
+    if (!e->known.usage)
+        return base_fail(err, SLUICE_ERR_USAGE, "a hotlist is for models with routed experts, and needs its weights",
+                         "there is nothing to write to %s", path);
+    size_t bytes = 0;
+    char *text = hotlist_text(e, max, &bytes);
+    if (!text) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a hotlist");
+    enum sluice_status st = replace_write_alone(path, "name a place that can be written to", text, bytes, err);
+    free(text);
     return st;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 
 #define POLL_NS UINT64_C(5000000)
 #define FILE_MODE 0666 /* less what the umask takes */
+#define PART_FLAGS (O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+#define PART_NAMES_MAX 100 /* what crashes may have left before one has to look after them */
 
 static enum sluice_status failed(const char *path, const char *suffix, const char *verb, int error, const char *hint,
                                  struct sluice_error *err)
@@ -104,7 +107,7 @@ static int write_all(int fd, const char *data, size_t bytes)
         data += n;
         bytes -= (size_t)n;
     }
-    /* A file system that cannot sync says EINVAL or EROFS. */
+    /* A file system that cannot sync says EINVAL or EROFS; so does a pipe or a device. */
     return fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
 }
 
@@ -120,21 +123,12 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-enum sluice_status replace_write(const char *path, const char *hint, const void *data, size_t bytes,
-                                 struct sluice_error *err)
+/* From the open part file on; closes it. */
+static enum sluice_status finish(int fd, const char *part, const char *path, const char *hint, const void *data,
+                                 size_t bytes, struct sluice_error *err)
 {
-    char part[PATH_MAX];
     struct stat before;
-    const char *const suffix = REPLACE_PART_SUFFIX;
-    const bool exists = lstat(path, &before) == 0;
-    if (!join(part, path, suffix)) return failed(path, suffix, "created", ENAMETOOLONG, hint, err);
-    /* A rename would go past the write protection. */
-    if (exists && access(path, W_OK) != 0) return failed(path, "", "replaced", errno, hint, err);
-    /* Whoever wrote it held the lock that we hold: it is dead. */
-    if (unlink(part) != 0 && errno != ENOENT) return failed(path, suffix, "removed", errno, hint, err);
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
-    if (fd < 0) return failed(path, suffix, "created", errno, hint, err);
-    if (exists) (void)!fchmod(fd, before.st_mode & 0777); /* it may be private */
+    if (stat(path, &before) == 0) (void)!fchmod(fd, before.st_mode & 0777); /* it may be private */
     int error = write_all(fd, data, bytes);
     if (close(fd) != 0 && !error) error = errno;
     if (!error && rename(part, path) != 0) error = errno;
@@ -144,4 +138,57 @@ enum sluice_status replace_write(const char *path, const char *hint, const void 
     }
     unlink(part);
     return failed(path, "", "written", error, hint, err);
+}
+
+/* A rename would go past the write protection. */
+static bool is_protected(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && access(path, W_OK) != 0;
+}
+
+enum sluice_status replace_write(const char *path, const char *hint, const void *data, size_t bytes,
+                                 struct sluice_error *err)
+{
+    char part[PATH_MAX];
+    const char *const suffix = REPLACE_PART_SUFFIX;
+    if (!join(part, path, suffix)) return failed(path, suffix, "created", ENAMETOOLONG, hint, err);
+    if (is_protected(path)) return failed(path, "", "replaced", errno, hint, err);
+    /* Whoever wrote it held the lock that we hold: it is dead. */
+    if (unlink(part) != 0 && errno != ENOENT) return failed(path, suffix, "removed", errno, hint, err);
+    int fd = open(part, PART_FLAGS, FILE_MODE);
+    if (fd < 0) return failed(path, suffix, "created", errno, hint, err);
+    return finish(fd, part, path, hint, data, bytes, err);
+}
+
+static enum sluice_status write_straight(const char *path, const char *hint, const void *data, size_t bytes,
+                                         struct sluice_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return failed(path, "", "opened", errno, hint, err);
+    int error = write_all(fd, data, bytes);
+    if (close(fd) != 0 && !error) error = errno;
+    return error ? failed(path, "", "written", error, hint, err) : SLUICE_OK;
+}
+
+enum sluice_status replace_write_alone(const char *path, const char *hint, const void *data, size_t bytes,
+                                       struct sluice_error *err)
+{
+    char at[PATH_MAX], part[PATH_MAX], suffix[sizeof REPLACE_PART_SUFFIX + 8];
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_straight(path, hint, data, bytes, err);
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        if (!realpath(path, at)) return failed(path, "", "followed", errno, hint, err);
+        path = at;
+    }
+    if (is_protected(path)) return failed(path, "", "replaced", errno, hint, err);
+    int fd = -1;
+    for (unsigned i = 0; i < PART_NAMES_MAX && fd < 0; i++) {
+        snprintf(suffix, sizeof suffix, "%s.%u", REPLACE_PART_SUFFIX, i);
+        if (!join(part, path, suffix)) return failed(path, suffix, "created", ENAMETOOLONG, hint, err);
+        fd = open(part, PART_FLAGS, FILE_MODE);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    if (fd < 0) return failed(path, suffix, "created", errno, hint, err);
+    return finish(fd, part, path, hint, data, bytes, err);
 }

@@ -4,6 +4,9 @@
  *
  *     replace_lock, read and merge, replace_write, replace_unlock
  *
+ * A file that is only ever written as a whole needs no lock: replace_write_alone. Of two such writers the last one
+ * wins.
+ *
  * Errors name the path and the reason; `hint` is the way out that they end with, a string constant. */
 #ifndef EXPERT_REPLACE_H
 #define EXPERT_REPLACE_H
@@ -30,5 +33,9 @@ void replace_unlock(int lock);
 /* The file is as it was until it is complete and on the disk; after a failure it still is, and nothing else is left. */
 enum sluice_status replace_write(const char *path, const char *hint, const void *data, size_t bytes,
                                  struct sluice_error *err);
+/* The same without the lock: a part file of another is left alone (PATH.sluice-part.N, the first free N). At the end of
+ * a symbolic link, if path is one; straight to a device or a pipe. */
+enum sluice_status replace_write_alone(const char *path, const char *hint, const void *data, size_t bytes,
+                                       struct sluice_error *err);
 
 #endif

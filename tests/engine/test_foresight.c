@@ -259,8 +259,13 @@ static size_t make_hotlist(size_t max)
     for (size_t i = 1; i < n; i++) assert_true(heat[i].probability <= heat[i - 1].probability);
     assert_true(heat[0].probability > 0 && heat[0].probability <= 1);
     free(heat);
+    FILE *f = fopen(hotlist, "we");
+    assert_non_null(f);
+    for (int i = 0; i < 10000; i++) fputs("an older and longer one\n", f);
+    fclose(f);
     if (sluice_hotlist_write(e, hotlist, max, &err)) fail_msg("%s", err.message);
     assert_int_equal(sluice_hotlist_write(e, "/nowhere/x", 0, &err), SLUICE_ERR_IO);
+    assert_non_null(strstr(err.message, "/nowhere/x"));
     sluice_session_close(s);
     sluice_engine_close(e);
     return n;
