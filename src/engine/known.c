@@ -257,11 +257,12 @@ static enum sluice_status open_pins(sluice_engine *e, struct sluice_error *err)
 static enum sluice_status refuse_dense(const sluice_engine *e, struct sluice_error *err)
 {
     const struct sluice_options *o = &e->options;
-    const char *what = o->pin            ? "--pin"
-                       : o->hotlist_path ? "--hotlist"
-                       : o->usage_path   ? "--usage"
-                       : o->prefetch     ? "--prefetch"
-                                         : NULL;
+    const char *what = o->pin                                      ? "--pin"
+                       : o->hotlist_path                           ? "--hotlist"
+                       : o->usage_path                             ? "--usage"
+                       : o->prefetch                               ? "--prefetch"
+                       : e->asks.lock_experts && !e->asks.lock_all ? "--lock experts"
+                                                                   : NULL;
     if (!what) return SLUICE_OK;
     return base_fail(err, SLUICE_ERR_USAGE, "leave it out", "%s was given, but the model has no experts to stream",
                      what);

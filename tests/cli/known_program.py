@@ -100,6 +100,8 @@ class Known(Folder):
         for more, say in ([["--prefetch", "sometimes"], "sometimes"], [["--lock", "all", "--lock-margin", "much"], "--lock-margin"],
                           [["--simulate-used-memory", "lots"], "--simulate-used-memory"]):
             self.assertIn(say, run(*words, *more, code=2)[1].decode())
+        dense = ["run", "-m", os.path.join(ARCH, "llama-dense.gguf"), "-p", "x", "-n", "1"]
+        self.assertIn("no experts", run(*dense, "--lock", "experts", code=2)[1].decode())
 
     def test_simulated_use_of_memory(self):
         full = json.loads(run("plan", "-m", DEMO, "--json")[0])

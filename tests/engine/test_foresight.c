@@ -412,6 +412,7 @@ static void test_lock(void **state)
         assert_int_equal(stats.locked_bytes + stats.lock_skipped_bytes, stats.lock_wanted_bytes);
         assert_true(stats.lock_failed_bytes <= stats.lock_skipped_bytes);
         locked[i] = stats.lock_wanted_bytes;
+        assert_int_equal(said("locked as they are loaded"), i > 0);
         sluice_session_close(s);
         sluice_engine_close(e);
         fault_os_destroy(&f);
