@@ -150,7 +150,8 @@ struct sluice_stats {
     uint64_t resident_bytes, resident_peak_bytes; /* of the process, as the system counts it */
 
     /* Guesses, by source: certain (the router is a table of token ids), lookahead, transitions, next, layers (whole
-     * layers of a prompt), warm (hotlist and usage). name NULL: the end of the list. */
+     * layers of a prompt), warm (hotlist and usage). name NULL: the end of the list. warm names
+     * before there is a token whose choice it could be compared with: its came_true and chosen are always 0. */
     struct {
         const char *name;
         bool on;                              /* used for the next token */

@@ -289,6 +289,8 @@ static void test_warm(void **state)
     assert_int_equal(s.sources[EXPERT_WARM].reads, 8);
     assert_int_equal(s.sources[EXPERT_WARM].useful, 3);
     assert_int_equal(s.sources[EXPERT_WARM].wasted, 5);
+    assert_int_equal(s.sources[EXPERT_WARM].named, 8);
+    assert_int_equal(s.sources[EXPERT_WARM].came_true + s.sources[EXPERT_WARM].chosen, 0); /* it has none */
     rig_end(&r);
 }
 
