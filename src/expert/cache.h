@@ -125,8 +125,8 @@ void expert_prompt(struct expert_cache *c);
 struct expert_source_stats {
     /* named; of them, wanted; wanted in layers for which something was named. EXPERT_WARM has the first alone. */
     uint64_t named, came_true, chosen;
-    uint64_t reads;                    /* begun */
-    uint64_t useful, late, wasted;     /* there when wanted; under way when wanted; for nothing */
+    uint64_t reads;                /* begun */
+    uint64_t useful, late, wasted; /* there when wanted; under way when wanted; for nothing */
     uint64_t useful_bytes, wasted_bytes;
 };
 
