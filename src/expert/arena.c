@@ -203,6 +203,21 @@ static void unsettle(struct arena *a, uint32_t slot)
     }
 }
 
+/* Memory that got stuck is memory that demand has not got any more: where the floor is in danger, what stays may leave
+ * (E4). */
+static void loosen(struct arena *a, uint32_t class_index)
+{
+    const struct arena_class *class = &a->classes[class_index];
+    for (uint32_t f = 0; f < a->n_frames; f++)
+        for (uint32_t i = 0; a->chunks[f].class_index == class_index && i < a->chunks[f].n_slots; i++) {
+            const uint32_t slot = f * a->n_per_frame + i;
+            if (class->n_kept == 0 || arena_open(class) >= class->floor) return;
+            if (!a->slots[slot].kept) continue;
+            unsettle(a, slot);
+            settle(a, slot); /* among those that the policy may choose: there is no room for one that stays */
+        }
+}
+
 void arena_keep(struct arena *a, uint32_t key, enum arena_reason reason, bool on)
 {
     const uint8_t before = a->keep[key], after = (uint8_t)(on ? before | reason : before & ~reason);
@@ -337,6 +352,7 @@ void arena_stick(struct arena *a, uint32_t slot)
     forget_guess(a, slot);
     s->stuck = true;
     arena_class_of(a, slot)->n_stuck++;
+    loosen(a, a->chunks[arena_chunk_of(a, slot)].class_index);
 }
 
 void arena_release(struct arena *a, uint32_t slot)

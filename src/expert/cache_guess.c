@@ -158,6 +158,7 @@ void cache_guess_expire(struct expert_cache *c, uint32_t layer)
 void cache_guess_undone(struct expert_cache *c, const struct read *r)
 {
     struct arena *a = &c->arena;
+    if (r->source != EXPERT_WARM && !a->slots[r->slot].guess) return; /* it hung, and counts as wasted */
     c->stats.sources[r->source].reads--;
     if (r->source == EXPERT_WARM) c->named[a->slots[r->slot].key] &= (uint8_t) ~(1u << EXPERT_WARM);
     if (!a->slots[r->slot].guess) return;
@@ -181,6 +182,7 @@ bool expert_warm(struct expert_cache *c, uint32_t key)
     if (c->arena.slot_of[key] != NONE) return true;
     if (c->n_idle <= CACHE_READS_KEPT || c->n_guessing >= WARM_READS_MAX) return false;
     expert_catalog_unkey(c->catalog, key, &layer, &expert);
+    if (c->want.active && c->want.layer == layer) return false; /* it may be about to be read already */
     uint32_t slot = arena_acquire_spare(&c->arena, expert_catalog_class_of(c->catalog, layer));
     if (slot == NONE) return false;
     uint32_t n = cache_read_begin(c, layer, expert, slot, NONE, IO_WARM, c->batch);

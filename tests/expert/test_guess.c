@@ -418,6 +418,87 @@ static void test_pins_give_way_to_the_limit(void **state)
     rig_end(&r);
 }
 
+/* ---- reads that do not return ---- */
+
+#define WAIT_LIMIT_MS 50
+
+static void begin_hanging(struct cache_rig *r, uint32_t n_slots)
+{
+    rig_init(r, 1);
+    rig_open(r, IO_THREADS, false, WAIT_LIMIT_MS);
+    if (rig_cache(r, POLICY_LRU, slots(r, n_slots))) fail_msg("%s", r->err.message);
+}
+
+static void end_hanging(struct cache_rig *r)
+{
+    fault_release(&r->fault);
+    while (io_outstanding(r->io) || rig_stats(r).quarantined) expert_pump(r->cache);
+    expert_cache_check(r->cache);
+}
+
+/* What stays gives way where stuck memory would leave too little to work with. */
+static void test_pins_give_way_to_stuck_memory(void **state)
+{
+    (void)state;
+    struct cache_rig r;
+    struct expert_view view;
+    begin_hanging(&r, 6);
+    const uint32_t pins[] = {expert_catalog_key(r.catalog, r.layers[0], 0),
+                             expert_catalog_key(r.catalog, r.layers[0], 1)};
+    const uint32_t first[] = {0, 1, 2}, lost[] = {4}, others[] = {5, 6, 7};
+    rig_step(&r, r.layers[1], others, 3); /* all six slots are there */
+    rig_step(&r, r.layers[0], first, 3);
+    expert_pin(r.cache, pins, 2);
+    assert_int_equal(rig_stats(&r).pinned, 2);
+    fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG});
+    assert_int_equal(expert_want(r.cache, r.layers[1], lost, 1, &r.err), SLUICE_OK);
+    enum sluice_status status = expert_take(r.cache, &view, &r.err);
+    if (!status) status = expert_finish(r.cache, &view, &r.err);
+    assert_int_equal(status, SLUICE_ERR_TIMEOUT);
+    expert_abort(r.cache);
+    assert_int_equal(rig_stats(&r).quarantined, 1);
+    for (uint32_t i = 1; i < r.n_layers; i++) rig_step(&r, r.layers[i], others, 3);
+    end_hanging(&r);
+    rig_step(&r, r.layers[0], first, 3);
+    rig_end(&r);
+}
+
+/* A guess whose read hung was read for nothing, once. */
+static void test_a_guess_that_hangs(void **state)
+{
+    (void)state;
+    struct cache_rig r;
+    begin_hanging(&r, 40);
+    const uint32_t first[] = {0, 1, 2}, named[] = {3};
+    expert_step(r.cache, 1, true);
+    rig_step(&r, r.layers[0], first, 3);
+    fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .count = FAULT_ALWAYS});
+    expert_guess(r.cache, EXPERT_LOOKAHEAD, false, r.layers[1], named, 1);
+    assert_int_equal(rig_stats(&r).sources[EXPERT_LOOKAHEAD].reads, 1);
+    while (!rig_stats(&r).quarantined) expert_pump(r.cache);
+    end_hanging(&r);
+    const struct expert_source_stats s = rig_stats(&r).sources[EXPERT_LOOKAHEAD];
+    assert_int_equal(s.reads, 1);
+    assert_int_equal(s.wasted, 1);
+    rig_step(&r, r.layers[1], named, 1);
+    rig_end(&r);
+}
+
+/* A layer that is being read is not warmed as well: what is missing may be on its way a moment later. */
+static void test_no_warm_up_of_a_layer_in_use(void **state)
+{
+    (void)state;
+    struct cache_rig r;
+    begin(&r, POLICY_LRU, 40);
+    const uint32_t ids[] = {0};
+    assert_int_equal(expert_want(r.cache, r.layers[0], ids, 1, &r.err), SLUICE_OK);
+    assert_false(expert_warm(r.cache, expert_catalog_key(r.catalog, r.layers[0], 5)));
+    assert_true(expert_warm(r.cache, expert_catalog_key(r.catalog, r.layers[1], 5)));
+    rig_take_all(&r, 1);
+    assert_true(expert_warm(r.cache, expert_catalog_key(r.catalog, r.layers[0], 5)));
+    rig_end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +513,9 @@ int main(void)
         cmocka_unit_test(test_a_prefill_does_not_flush_decode),
         cmocka_unit_test(test_the_coldest_leave),
         cmocka_unit_test(test_pins_give_way_to_the_limit),
+        cmocka_unit_test(test_pins_give_way_to_stuck_memory),
+        cmocka_unit_test(test_a_guess_that_hangs),
+        cmocka_unit_test(test_no_warm_up_of_a_layer_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
