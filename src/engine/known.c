@@ -115,9 +115,8 @@ static enum sluice_status open_warm(sluice_engine *e, struct sluice_error *err)
     add_warm(k, list.keys, n, most);
     const char *from = path;
     if (!st && list.n == 0) {
-        uint32_t room = expert_catalog_n_experts(e->catalog);
-        if (room > most) room = most;
-        k->n_warm += expert_usage_hottest(k->usage, least_probability(), k->warm + k->n_warm, room - k->n_warm);
+        const uint32_t all = expert_catalog_n_experts(e->catalog), room = most > k->n_warm ? most - k->n_warm : 0;
+        k->n_warm += expert_usage_hottest(k->usage, least_probability(), k->warm + k->n_warm, room < all ? room : all);
         from = k->usage_path ? k->usage_path : "nothing";
     }
     if (!st && k->n_warm)
@@ -190,7 +189,7 @@ static enum sluice_status pin_file(sluice_engine *e, struct sluice_error *err)
         k->n_pins = list.n;
         k->pinned = true;
         expert_pin(e->cache, k->pins, k->n_pins);
-        add_warm(k, k->pins, k->n_pins, UINT32_MAX); /* asked for by name: not capped */
+        if (!e->options.cold) add_warm(k, k->pins, k->n_pins, UINT32_MAX); /* asked for by name: not capped */
     }
     expert_hotlist_free(&list);
     return st;

@@ -311,6 +311,18 @@ static void test_pins(void **state)
     assert_int_equal(sum, want);
     assert_int_equal(s.pinned, 10);
     assert_true(s.pinned_bytes > 0);
+    o.cold = true; /* they stay once they are there, and nobody fetches them before */
+    assert_int_equal(warm_residents(&o), 0);
+    o.cold = false;
+    assert_int_equal(warm_residents(&o), 10);
+    o.warm_experts = 4; /* of what is not asked for by name: the pins are more already */
+    o.no_usage = false;
+    o.usage_path = usage;
+    unlink(usage);
+    run(&o, &sum);
+    assert_int_equal(warm_residents(&o), 10);
+    o = options();
+    o.pin = hotlist;
     make_hotlist(0);
     o.experts = "4%";
     refused(&o, SLUICE_ERR_MEMORY, "has room for");
