@@ -100,14 +100,16 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
 #define BIND_ROUTER_ROW BIND_ROW("ffn_gate_inp.weight", router, BIND_MOE, D_EMBD, D_EXPERT)
 #define BIND_COMMON_ROWS \
     BIND_ATTENTION_ROWS, BIND_ROW("ffn_norm.weight", ffn_norm, BIND_VECTOR, D_EMBD), BIND_ROUTER_ROW
-/* Optional biases and factors of q, k and v. */
-#define BIND_QKV_EXTRA_ROWS                                                                     \
-    BIND_ROW("attn_q.bias", q_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_Q),         \
-        BIND_ROW("attn_k.bias", k_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_K),     \
-        BIND_ROW("attn_v.bias", v_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_V),     \
-        BIND_ROW("attn_q.scale", q_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+/* Optional factors of q, k and v; and with biases too. */
+#define BIND_QKV_SCALE_ROWS                                                                     \
+    BIND_ROW("attn_q.scale", q_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE),     \
         BIND_ROW("attn_k.scale", k_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
         BIND_ROW("attn_v.scale", v_scale, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
+#define BIND_QKV_EXTRA_ROWS                                                                 \
+    BIND_ROW("attn_q.bias", q_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_Q),     \
+        BIND_ROW("attn_k.bias", k_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_K), \
+        BIND_ROW("attn_v.bias", v_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_V), \
+        BIND_QKV_SCALE_ROWS
 #define BIND_O_BIAS_ROW BIND_ROW("attn_output.bias", o_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_EMBD)
 #define BIND_HEAD_NORM_ROWS(flags)                                                          \
     BIND_ROW("attn_q_norm.weight", q_norm, BIND_ATTENTION | BIND_VECTOR | (flags), D_HEAD), \
@@ -143,8 +145,8 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_up_exps.scale", exps_scale[MODEL_UP], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
-extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_ernie4_5_moe, arch_glm4moe, arch_gpt_oss,
-    arch_granitemoe, arch_hunyuan_moe, arch_lfm2moe, arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe, arch_phimoe,
-    arch_qwen2moe, arch_qwen3moe;
+extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_ernie4_5_moe, arch_gemma4, arch_glm4moe,
+    arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_lfm2moe, arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe,
+    arch_phimoe, arch_qwen2moe, arch_qwen3moe;
 
 #endif

@@ -115,6 +115,8 @@ static struct kernel_weight matrix_weight(const struct moe_job *job, const struc
 
 static float factor(const struct model_layer *l, int matrix, uint32_t expert)
 {
+    /* one tensor of gate and up has one factor, which goes by the name of up */
+    if (matrix == MODEL_GATE && l->exps[MODEL_GATE].part == l->exps[MODEL_UP].part) matrix = MODEL_UP;
     const float *f = model_vector(&l->exps_scale[matrix]);
     return f ? f[expert] : 1.0f;
 }

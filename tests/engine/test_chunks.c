@@ -12,11 +12,11 @@
 #define TOKENS 70 /* more than the largest chunk */
 #define TOKENS_COMPACT 20
 
-static const char *const archs[] = {"qwen3moe-moe",    "olmoe-moe",          "qwen2moe-moe",     "llama-moe",
-                                    "llama-dense",     "gpt-oss-moe",        "gpt-oss-yarn",     "glm4moe-moe",
-                                    "glm4moe-mtp",     "minimax-m2-moe",     "ernie4_5-moe-moe", "hunyuan-moe-moe",
-                                    "bailingmoe2-moe", "bailingmoe2-groups", "phimoe-moe",       "phimoe-longrope",
-                                    "granitemoe-moe",  "llama4-moe",         "lfm2moe-moe"};
+static const char *const archs[] = {"qwen3moe-moe",    "olmoe-moe",       "qwen2moe-moe",       "llama-moe",
+                                    "llama-dense",     "gpt-oss-moe",     "gpt-oss-yarn",       "gemma4-moe",
+                                    "glm4moe-moe",     "glm4moe-mtp",     "minimax-m2-moe",     "ernie4_5-moe-moe",
+                                    "hunyuan-moe-moe", "bailingmoe2-moe", "bailingmoe2-groups", "phimoe-moe",
+                                    "phimoe-longrope", "granitemoe-moe",  "llama4-moe",         "lfm2moe-moe"};
 
 struct rows {
     float *at;
@@ -37,7 +37,7 @@ static void must(enum sluice_status st, const char *what, const struct sluice_er
 
 /* The same bits in other chunks, and across rewinds: to a place in the middle with other tokens in between, by one
  * token and to the very beginning. */
-static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t chunk, const float *want)
+static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t chunk, bool rewinds, const float *want)
 {
     enum { BACK = 13, OTHER = 9 };
     struct sluice_options o = support_options(model);
@@ -55,6 +55,7 @@ static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t 
     must(sluice_session_open(e, &s, &err), model, &err);
     must(sluice_eval(s, ids, n, NULL, keep_row, &rows, &err), model, &err);
     assert_memory_equal(rows.at, want, n * v * sizeof(float));
+    if (!rewinds) goto done;
 
     must(sluice_session_rewind(s, BACK, &err), model, &err);
     must(sluice_eval(s, ids + n - OTHER, OTHER, NULL, NULL, NULL, &err), model, &err);
@@ -69,6 +70,7 @@ static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t 
     must(sluice_session_rewind(s, 0, &err), model, &err);
     must(sluice_eval(s, ids, 5, rows.at, NULL, NULL, &err), model, &err);
     assert_memory_equal(rows.at, want + 4 * v, v * sizeof(float));
+done:
     free(rows.at);
     sluice_session_close(s);
     sluice_engine_close(e);
@@ -77,7 +79,7 @@ static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t 
 static void chunks_and_rewinds(void **state)
 {
     (void)state;
-    static const uint32_t chunks[] = {512, 1, 2, 7, 64};
+    static const uint32_t chunks[] = {512, 1, 2, 7, 64}; /* rewinds with the first and with 7 */
     char tokens[SUPPORT_PATH_MAX];
     assert_true(support_golden("arch/tokens.txt", tokens));
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
@@ -92,7 +94,8 @@ static void chunks_and_rewinds(void **state)
         float *want;
         o.kv_type = "f32";
         must(support_logits(NULL, &o, ids, n, &want, &n_vocab, &err), gguf, &err);
-        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) same_bits(model, ids, n, chunks[c], want);
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+            same_bits(model, ids, n, chunks[c], c == 0 || c == 3, want);
         free(want);
         free(ids);
     }

@@ -88,6 +88,7 @@ static const struct {
     {.name = "llama-dense", .limit = 1e-5},
     {.name = "gpt-oss-moe", .limit = 1e-5, .has_300 = true, .tied = 1, .tied_300 = 1},
     {.name = "gpt-oss-yarn", .limit = 1e-6},
+    {.name = "gemma4-moe", .limit = 1e-6},
     {.name = "glm4moe-moe", .limit = 1e-5},
     {.name = "glm4moe-mtp", .limit = 1e-5},
     {.name = "minimax-m2-moe", .limit = 1e-5, .tied = 1},
