@@ -54,7 +54,7 @@ struct sluice_options {
     const char *memory;  /* the whole process: "8G", "50%", "auto"; NULL: auto */
     const char *experts; /* the expert cache alone: "4G", "40%", "4854" (a count); NULL: what the memory leaves */
     const char *kv_type; /* "f16" (default), "q8_0", "f32" */
-    const char *cpu;     /* kernel level: "auto" (default), "scalar", "avx2" */
+    const char *cpu;     /* kernel level: "auto" (default), "scalar", "avx2", "avx512", "amx" */
     const char *io;      /* "auto" (default), "uring", "threads", "sync"; ":buffered" after one forbids direct reads */
     const char *policy;  /* eviction: "auto" (default), or a name that `sluice help run` lists */
     uint32_t ctx;        /* tokens; 0: chosen (DESIGN.md section 6) */
@@ -108,7 +108,7 @@ SLUICE_API void sluice_cancel(sluice_engine *e);
 
 struct sluice_model_info {
     const char *architecture, *name, *path; /* live as long as the engine */
-    const char *chat_format;                /* "chatml", ... */
+    const char *chat_format;                /* "template": the file's own; else a built-in one: "chatml", ... */
     bool chat_format_exact;                 /* false: the file's template is none of the built-in ones */
     uint64_t file_bytes, dense_bytes, expert_bytes, expert_bytes_per_token;
     uint32_t n_layers, n_embd, n_vocab, n_ctx_train, n_expert, n_expert_used;

@@ -92,8 +92,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .memory = e->asks.memory,
         .experts = e->asks.experts,
         .catalog = e->catalog,
-        .process_bytes =
-            os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES,
+        .process_bytes = os_resident_bytes() + PROCESS_GROWTH_BYTES +
+                         (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES + template_fixed_bytes(e),
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,
         .text_bytes = mul_text(e->options.text_bytes),

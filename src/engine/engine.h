@@ -8,6 +8,7 @@
 #include "engine/pressure.h"
 #include "engine/route.h"
 #include "engine/sizes.h"
+#include "engine/template.h"
 #include "expert/cache.h"
 #include "expert/plan.h"
 #include "expert/trace.h"
@@ -59,6 +60,7 @@ struct sluice_engine {
     struct text_tokenizer *tokenizer;
     enum text_chat_format chat;
     bool chat_exact;
+    struct jinja_template *chat_template; /* the file's own, or NULL: `chat` is used */
     char architecture[64], name[128];
     struct model *model; /* NULL: vocabulary only */
 

@@ -24,8 +24,8 @@ static void fill_model_info(const sluice_engine *e, struct sluice_model_info *ou
     *out = (struct sluice_model_info){.architecture = e->architecture,
                                       .name = e->name,
                                       .path = e->options.model_path,
-                                      .chat_format = text_chat_name(e->chat),
-                                      .chat_format_exact = e->chat_exact,
+                                      .chat_format = e->chat_template ? "template" : text_chat_name(e->chat),
+                                      .chat_format_exact = e->chat_template || e->chat_exact,
                                       .n_vocab = (uint32_t)text_n_vocab(e->tokenizer)};
     for (size_t i = 0; i < gguf_n_shards(e->gguf); i++) out->file_bytes += gguf_shard(e->gguf, i)->bytes;
     if (!e->model) return;

@@ -30,6 +30,7 @@ static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)
     struct gguf_str template = {NULL, 0};
     if (gguf_get_str(e->gguf, "tokenizer.chat_template", false, &template, NULL)) template = (struct gguf_str){NULL, 0};
     e->chat = text_chat_detect(template.at, template.bytes, &e->chat_exact);
+    template_open(e, template.at, template.bytes);
     return SLUICE_OK;
 }
 
@@ -92,12 +93,21 @@ static void warn_ignored(const sluice_engine *e)
                  e->architecture, x->keys, x->more_keys ? ", ..." : "");
 }
 
+/* A better level of kernels that computes wrongly here. */
+static void warn_passed_over(const sluice_engine *e)
+{
+    struct sluice_error why;
+    if (e->options.cpu && strcmp(e->options.cpu, "auto") != 0) return;
+    if (kernel_passed_over(&e->cpu, e->table, &why)) base_log(&e->log, BASE_LOG_WARN, "%s", why.message);
+}
+
 static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
 {
     os_cpu(&e->cpu);
     if (!e->options.threads) e->options.threads = e->cpu.n_threads;
     enum sluice_status st = kernel_select(&e->cpu, e->options.cpu, &e->table, err);
     if (st) return st;
+    warn_passed_over(e);
     if ((st = model_bind(e->gguf, &e->model, err))) return st;
     warn_ignored(e);
     if ((st = open_files(e, err))) return st;
@@ -311,6 +321,7 @@ void sluice_engine_close(sluice_engine *e)
     load_plan_free(&e->load);
     expert_catalog_destroy(e->catalog);
     model_free(e->model);
+    template_close(e);
     text_tokenizer_destroy(e->tokenizer);
     gguf_close(e->gguf);
     for (size_t i = 0; i < e->n_strings; i++) free(e->strings[i]);

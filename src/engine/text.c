@@ -44,7 +44,8 @@ static enum sluice_status render(const sluice_engine *e, const struct sluice_mes
     struct text_message *m = calloc(n ? n : 1, sizeof *m);
     if (!m) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu messages", n);
     for (size_t i = 0; i < n; i++) m[i] = (struct text_message){.role = messages[i].role, .text = messages[i].text};
-    enum sluice_status st = text_chat_render_marked(e->chat, m, n, true, out, err);
+    enum sluice_status st = e->chat_template ? template_render(e, m, n, out, err)
+                                             : text_chat_render_marked(e->chat, m, n, true, out, err);
     free(m);
     return st;
 }
@@ -70,7 +71,8 @@ enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluic
     enum sluice_status st = render(e, messages, n, &r, err);
     if (st) return st;
     if (!(st = engine_check_text(e, r.bytes, err))) {
-        const struct text_encode_options options = {.special = true, .bos = true, .plain = r.said, .n_plain = r.n_said};
+        const struct text_encode_options options = {
+            .special = true, .bos = !template_has_bos(e, &r), .plain = r.said, .n_plain = r.n_said};
         *ids = malloc((r.bytes + 8) * sizeof **ids);
         st = *ids ? text_encode(e->tokenizer, r.text, r.bytes, &options, *ids, r.bytes + 8, n_ids, err)
                   : base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ids of %zu bytes of text", r.bytes);
@@ -82,5 +84,9 @@ enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluic
     return st;
 }
 
-const char *sluice_chat_stop(const sluice_engine *e) { return text_chat_stop(e->chat); }
+const char *sluice_chat_stop(const sluice_engine *e)
+{
+    return e->chat_template && !e->chat_exact ? "" : text_chat_stop(e->chat); /* else its end is a token */
+}
+
 void sluice_free(void *p) { free(p); }

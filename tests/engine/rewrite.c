@@ -61,12 +61,16 @@ static void write_metadata(const struct gguf *g, struct gguf_writer *w, const st
 {
     for (size_t i = 0; shard == 0 && i < gguf_n_values(g); i++) {
         const struct gguf_value *v = gguf_value(g, i);
+        if (r->put_str_key && strlen(r->put_str_key) == v->key.bytes &&
+            !memcmp(v->key.at, r->put_str_key, v->key.bytes))
+            continue;
         if (r->set_u32_key && strlen(r->set_u32_key) == v->key.bytes &&
             !memcmp(v->key.at, r->set_u32_key, v->key.bytes))
             must(gguf_write_u32(w, r->set_u32_key, r->set_u32), NULL, r->set_u32_key);
         else
             must(gguf_write_value(w, v), NULL, "metadata");
     }
+    if (r->put_str_key && shard == 0) must(gguf_write_str(w, r->put_str_key, r->put_str), NULL, r->put_str_key);
     if (r->n_shards < 2) return;
     must(gguf_write_u32(w, "split.no", shard), NULL, "split.no");
     must(gguf_write_u32(w, "split.count", r->n_shards), NULL, "split.count");

@@ -14,6 +14,7 @@ struct rewrite {
     void (*patch_bytes)(uint8_t *data, size_t bytes);
     const char *set_u32_key; /* this metadata key gets another value */
     uint32_t set_u32;
+    const char *put_str_key, *put_str; /* this one is a text, whether there was one or not */
 };
 
 /* Exits the test program with a message on any failure. */

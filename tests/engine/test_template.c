@@ -1,0 +1,174 @@
+/* The model file's own chat template is what is rendered; what users say cannot become a special token in it; one that
+ * cannot be used is said, and a built-in format stands for it. */
+#include "engine/engine.h"
+#include "rewrite.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LINES_MAX 40
+
+static char model[SUPPORT_PATH_MAX], path[64];
+static char lines[LINES_MAX][600];
+static size_t n_lines;
+static struct sluice_error err;
+
+static void keep_line(void *user, enum sluice_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    if (n_lines < LINES_MAX) snprintf(lines[n_lines++], sizeof lines[0], "%s", line);
+}
+
+static bool said(const char *part)
+{
+    for (size_t i = 0; i < n_lines; i++)
+        if (strstr(lines[i], part)) return true;
+    return false;
+}
+
+static sluice_engine *open_with(const char *template)
+{
+    struct sluice_options o = support_options(path);
+    sluice_engine *e;
+    rewrite_gguf(model, path, &(struct rewrite){.put_str_key = "tokenizer.chat_template", .put_str = template});
+    o.vocab_only = true;
+    o.log = keep_line;
+    n_lines = 0;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+    return e;
+}
+
+static const char own[] = "{% for m in messages %}[{{ m.role|upper }}]{{ m.content }}{{ eos_token }}{% endfor %}"
+                          "{% if add_generation_prompt %}[ASSISTANT]{% endif %}";
+
+static void test_it_is_rendered(void **state)
+{
+    (void)state;
+    sluice_engine *e = open_with(own);
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    assert_string_equal(info.chat_format, "template");
+    assert_true(info.chat_format_exact);
+    char eos[TEXT_PIECE_BYTES_MAX + 1], want[4000], *text;
+    eos[text_token_bytes(e->tokenizer, text_eos(e->tokenizer), true, eos, TEXT_PIECE_BYTES_MAX)] = '\0';
+    assert_true(eos[0]);
+    const struct sluice_message m[] = {{"system", "Be brief."}, {"user", "Hello"}};
+    size_t bytes;
+    if (sluice_chat_render(e, m, 2, &text, &bytes, &err)) fail_msg("%s", err.message);
+    snprintf(want, sizeof want, "[SYSTEM]Be brief.%s[USER]Hello%s[ASSISTANT]", eos, eos);
+    assert_string_equal(text, want);
+    assert_int_equal(bytes, strlen(want));
+    sluice_free(text);
+    sluice_engine_close(e);
+}
+
+static unsigned count(const int32_t *ids, size_t n, int32_t id)
+{
+    unsigned k = 0;
+    for (size_t i = 0; i < n; i++) k += ids[i] == id;
+    return k;
+}
+
+/* The template writes two; the one that the user typed stays text. */
+static void test_what_is_said_stays_text(void **state)
+{
+    (void)state;
+    sluice_engine *e = open_with(own);
+    char eos[TEXT_PIECE_BYTES_MAX + 1], typed[TEXT_PIECE_BYTES_MAX + 20];
+    const int32_t id = text_eos(e->tokenizer);
+    eos[text_token_bytes(e->tokenizer, id, true, eos, TEXT_PIECE_BYTES_MAX)] = '\0';
+    snprintf(typed, sizeof typed, "I type %s here", eos);
+    const struct sluice_message m[] = {{"system", "Be brief."}, {"user", typed}};
+    int32_t *ids;
+    size_t n;
+    if (sluice_chat_encode(e, m, 2, &ids, &n, &err)) fail_msg("%s", err.message);
+    assert_int_equal(count(ids, n, id), 2);
+    sluice_free(ids);
+    sluice_engine_close(e);
+}
+
+/* A template that writes BOS itself gets no second one. */
+static void test_bos_once(void **state)
+{
+    (void)state;
+    static const char *const templates[] = {"{{ bos_token }}{{ messages[0].content }}", "{{ messages[0].content }}"};
+    const struct sluice_message m[] = {{"user", "Hello"}};
+    for (int i = 0; i < 2; i++) {
+        sluice_engine *e = open_with(templates[i]);
+        const int32_t bos = text_bos(e->tokenizer);
+        int32_t *ids;
+        size_t n;
+        if (sluice_chat_encode(e, m, 1, &ids, &n, &err)) fail_msg("%s", err.message);
+        if (bos >= 0) assert_int_equal(count(ids, n, bos), i == 0 || text_adds_bos(e->tokenizer) ? 1 : 0);
+        assert_true(n > 0);
+        sluice_free(ids);
+        sluice_engine_close(e);
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    sluice_engine *e = open_with("{% if messages|length > 1 %}{{ raise_exception('one message only') }}{% endif %}ok");
+    const struct sluice_message m[] = {{"user", "Hello"}, {"user", "again"}}, strange[] = {{"wizard", "Hello"}};
+    char *text;
+    size_t bytes;
+    assert_int_equal(sluice_chat_render(e, m, 2, &text, &bytes, &err), SLUICE_ERR_MODEL);
+    assert_non_null(strstr(err.message, "one message only"));
+    assert_int_equal(sluice_chat_render(e, strange, 1, &text, &bytes, &err), SLUICE_ERR_USAGE);
+    assert_non_null(strstr(err.message, "wizard"));
+    assert_int_equal(sluice_chat_render(e, m, 1, &text, &bytes, &err), SLUICE_OK);
+    sluice_free(text);
+    sluice_engine_close(e);
+}
+
+static void test_one_that_cannot_be_used(void **state)
+{
+    (void)state;
+    sluice_engine *e = open_with("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>"); /* no endfor */
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    assert_true(said("chat template is not used"));
+    assert_string_not_equal(info.chat_format, "template");
+    const struct sluice_message m[] = {{"user", "Hello"}};
+    char *text;
+    size_t bytes;
+    if (sluice_chat_render(e, m, 1, &text, &bytes, &err)) fail_msg("%s", err.message);
+    assert_non_null(strstr(text, "Hello"));
+    sluice_free(text);
+    sluice_engine_close(e);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    support_source("models/demo.gguf", model);
+    snprintf(path, sizeof path, "/tmp/sluice-template-%d.gguf", (int)getpid());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_is_rendered),
+        cmocka_unit_test(test_what_is_said_stays_text),
+        cmocka_unit_test(test_bos_once),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_one_that_cannot_be_used),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
