@@ -59,7 +59,7 @@ static void find_values(const char *model)
 {
     struct os_cpu cpu;
     os_cpu(&cpu);
-    static const char *const names[] = {"scalar", "avx2"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "amx"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct kernel_table *t;
         if (!kernel_select(&cpu, names[i], &t, NULL))
@@ -257,9 +257,32 @@ static void shared_expert(void **state)
     run_matrix(&s);
 }
 
+/* Architectures whose layers have more to get wrong: windows, sinks and biases; recurrent state; heads by layer and one
+ * tensor for gate and up. SLUICE_MATRIX_ARCHS names others, comma-separated. */
+static void architectures(void **state)
+{
+    (void)state;
+    enum { TOKENS = 40 }; /* past the windows of the models */
+    const char *list = getenv("SLUICE_MATRIX_ARCHS");
+    char names[1024];
+    snprintf(names, sizeof names, "%s", list ? list : "gpt-oss-yarn,lfm2moe-moe,gemma4-moe");
+    char *rest = names;
+    for (const char *name; (name = strsep(&rest, ","));) {
+        char gguf[96], model[SUPPORT_PATH_MAX], path[SUPPORT_PATH_MAX];
+        snprintf(gguf, sizeof gguf, "arch/%s.gguf", name);
+        if (!support_golden(gguf, model)) fail_msg("there is no %s", gguf);
+        assert_true(support_golden("arch/tokens.txt", path));
+        struct subject s = {.path = model};
+        s.ids = support_tokens(path, &s.n);
+        if (s.n > TOKENS) s.n = TOKENS;
+        run_matrix(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_model), cmocka_unit_test(mixed_precision),
-                                       cmocka_unit_test(rare_formats), cmocka_unit_test(shared_expert)};
+                                       cmocka_unit_test(rare_formats), cmocka_unit_test(shared_expert),
+                                       cmocka_unit_test(architectures)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
