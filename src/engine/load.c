@@ -52,7 +52,7 @@ void load_plan_free(struct load_plan *p)
 /* Vectors are F32 in memory. `at` is where the next copy goes. */
 static const void *as_floats(const struct model_tensor *t, uint8_t *block, uint64_t *at)
 {
-    size_t n = t->dims[0] * t->dims[1];
+    size_t n = t->dims[0] * t->dims[1] * t->dims[2];
     float *copy = (float *)(block + *at);
     t->type->decode(t->data, copy, n);
     *at += up(n * sizeof *copy, 64);

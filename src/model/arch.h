@@ -146,7 +146,7 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
 extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_ernie4_5_moe, arch_gemma4, arch_glm4moe,
-    arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_lfm2moe, arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe,
-    arch_phimoe, arch_qwen2moe, arch_qwen3moe;
+    arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_kimi_linear, arch_lfm2moe, arch_llama, arch_llama4,
+    arch_minimax_m2, arch_olmoe, arch_phimoe, arch_qwen2moe, arch_qwen3moe, arch_qwen3next, arch_qwen35moe;
 
 #endif

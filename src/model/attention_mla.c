@@ -99,8 +99,10 @@ static void turn(const struct mla_job *job, size_t i, float *q)
     const size_t n_rot = hp->ropes[0].n_rot, half = n_rot / 2;
     const float *cos = r->scratch.cos[0] + i * half, *sin = r->scratch.sin[0] + i * half;
     float *row = job->room.kv_a + i * (m->kv_lora + n_rot);
-    t->rope(q + m->d_k - n_rot, n_head, m->d_k, n_rot, cos, sin, false);
-    t->rope(row + m->kv_lora, 1, n_rot, n_rot, cos, sin, false);
+    if (hp->layer[job->layer].rope != MODEL_NO_ROPE) {
+        t->rope(q + m->d_k - n_rot, n_head, m->d_k, n_rot, cos, sin, false);
+        t->rope(row + m->kv_lora, 1, n_rot, n_rot, cos, sin, false);
+    }
     t->rms_norm(row, model_vector(&r->model->layers[job->layer].kv_a_norm), m->kv_lora, hp->norm_eps, row);
     if (hp->attention.t_scale == 0) return;
     const float steps = floorf((float)(job->s->pos0 + i) / hp->attention.t_floor);

@@ -12,11 +12,11 @@
 #define TOKENS 70 /* more than the largest chunk */
 #define TOKENS_COMPACT 20
 
-static const char *const archs[] = {"qwen3moe-moe",    "olmoe-moe",       "qwen2moe-moe",       "llama-moe",
-                                    "llama-dense",     "gpt-oss-moe",     "gpt-oss-yarn",       "gemma4-moe",
-                                    "glm4moe-moe",     "glm4moe-mtp",     "minimax-m2-moe",     "ernie4_5-moe-moe",
-                                    "hunyuan-moe-moe", "bailingmoe2-moe", "bailingmoe2-groups", "phimoe-moe",
-                                    "phimoe-longrope", "granitemoe-moe",  "llama4-moe",         "lfm2moe-moe"};
+static const char *const archs[] = {
+    "qwen3moe-moe",    "olmoe-moe",       "qwen2moe-moe",       "llama-moe",     "llama-dense",     "gpt-oss-moe",
+    "gpt-oss-yarn",    "gemma4-moe",      "glm4moe-moe",        "glm4moe-mtp",   "minimax-m2-moe",  "ernie4_5-moe-moe",
+    "hunyuan-moe-moe", "bailingmoe2-moe", "bailingmoe2-groups", "phimoe-moe",    "phimoe-longrope", "granitemoe-moe",
+    "llama4-moe",      "lfm2moe-moe",     "qwen3next-moe",      "qwen35moe-moe", "kimi-linear-moe"};
 
 struct rows {
     float *at;

@@ -101,6 +101,9 @@ static const struct {
     {.name = "granitemoe-moe", .limit = 1e-5},
     {.name = "llama4-moe", .limit = 1e-5, .has_300 = true},
     {.name = "lfm2moe-moe", .limit = 1e-5, .has_300 = true},
+    {.name = "qwen3next-moe", .limit = 1e-5, .has_300 = true},
+    {.name = "qwen35moe-moe", .limit = 1e-5, .has_300 = true},
+    {.name = "kimi-linear-moe", .limit = 1e-5, .has_300 = true},
 };
 
 static void architectures(void **state)
