@@ -108,8 +108,7 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
 #define BIND_QKV_EXTRA_ROWS                                                                 \
     BIND_ROW("attn_q.bias", q_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_Q),     \
         BIND_ROW("attn_k.bias", k_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_K), \
-        BIND_ROW("attn_v.bias", v_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_V), \
-        BIND_QKV_SCALE_ROWS
+        BIND_ROW("attn_v.bias", v_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_V), BIND_QKV_SCALE_ROWS
 #define BIND_O_BIAS_ROW BIND_ROW("attn_output.bias", o_bias, BIND_ATTENTION | BIND_VECTOR | BIND_OPTIONAL, D_EMBD)
 #define BIND_HEAD_NORM_ROWS(flags)                                                          \
     BIND_ROW("attn_q_norm.weight", q_norm, BIND_ATTENTION | BIND_VECTOR | (flags), D_HEAD), \
@@ -129,6 +128,11 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_gate.scale", gate_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
         BIND_ROW("ffn_up.scale", up_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE),     \
         BIND_ROW("ffn_down.scale", down_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
+/* Factors alone. */
+#define BIND_DENSE_SCALE_ROWS                                                                \
+    BIND_ROW("ffn_gate.scale", gate_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+        BIND_ROW("ffn_up.scale", up_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE), \
+        BIND_ROW("ffn_down.scale", down_scale, BIND_DENSE | BIND_VECTOR | BIND_OPTIONAL, D_ONE)
 #define BIND_PROBS_BIAS_ROW(flags) BIND_ROW("exp_probs_b.bias", probs_bias, BIND_MOE | BIND_VECTOR | (flags), D_EXPERT)
 #define BIND_SHARED_ROWS                                                            \
     BIND_ROW("ffn_gate_shexp.weight", shexp_gate, BIND_SHARED, D_EMBD, D_FF_SHEXP), \
@@ -145,8 +149,9 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_up_exps.scale", exps_scale[MODEL_UP], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
-extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_ernie4_5_moe, arch_gemma4, arch_glm4moe,
-    arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_kimi_linear, arch_lfm2moe, arch_llama, arch_llama4,
-    arch_minimax_m2, arch_olmoe, arch_phimoe, arch_qwen2moe, arch_qwen3moe, arch_qwen3next, arch_qwen35moe;
+extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_deepseek32, arch_ernie4_5_moe, arch_gemma4,
+    arch_glm4moe, arch_glm_dsa, arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_kimi_linear, arch_lfm2moe,
+    arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe, arch_phimoe, arch_qwen2moe, arch_qwen35moe, arch_qwen3moe,
+    arch_qwen3next;
 
 #endif

@@ -6,6 +6,7 @@
 #include "kernel/rows.h"
 #include "model/attention.h"
 #include "model/heads.h"
+#include "model/indexer.h"
 #include "model/norm.h"
 
 #include <math.h>
@@ -18,6 +19,9 @@ struct room {
     float *latent;   /* [kv_lora], expanded form only */
     float *kv_b;     /* [n_head][nope + d_v], expanded form only */
     uint32_t *begin, *end;
+    /* of the indexer; ids and n_ids stay for the layers after that have none */
+    float *index_q, *index_k, *index_weights, *tile, *best;
+    uint32_t *ids, *n_ids;
 };
 
 struct mla_job {
@@ -27,22 +31,45 @@ struct mla_job {
     struct room room;
 };
 
+/* The next part, `floats` a token, of the room at `at` (NULL: only counts). */
+static void place(float **part, uint32_t floats, float *at, size_t chunk, uint32_t *sum)
+{
+    *part = at ? at + *sum * chunk : NULL;
+    *sum += floats;
+}
+
+static void place_ids(uint32_t **part, uint32_t n, float *at, size_t chunk, uint32_t *sum)
+{
+    float *p;
+    place(&p, n, at, chunk, sum);
+    *part = (uint32_t *)(void *)p;
+}
+
 /* Lays the parts out; returns floats a token. */
 static uint32_t lay_out(const struct model_hparams *hp, const struct model_layer_hparams *l, float *at, size_t chunk,
                         struct room *room)
 {
     const struct mla_kind *m = &hp->mla;
+    const struct indexer_kind *x = &hp->indexer;
     const uint32_t n_rot = hp->ropes[0].n_rot;
-    const uint32_t floats[] = {m->q_lora,
-                               m->kv_lora + n_rot,
-                               m->absorbed ? 0 : m->kv_lora,
-                               m->absorbed ? 0 : l->n_head * (m->d_k - n_rot + m->d_v),
-                               1,
-                               1};
-    float *part[6];
     uint32_t sum = 0;
-    for (int i = 0; i < 6; sum += floats[i++]) part[i] = at ? at + sum * chunk : NULL;
-    *room = (struct room){part[0], part[1], part[2], part[3], (uint32_t *)(void *)part[4], (uint32_t *)(void *)part[5]};
+    place(&room->q_latent, m->q_lora, at, chunk, &sum);
+    place(&room->kv_a, m->kv_lora + n_rot, at, chunk, &sum);
+    place_ids(&room->begin, 1, at, chunk, &sum);
+    place_ids(&room->end, 1, at, chunk, &sum);
+    if (!m->absorbed) {
+        place(&room->latent, m->kv_lora, at, chunk, &sum);
+        place(&room->kv_b, l->n_head * (m->d_k - n_rot + m->d_v), at, chunk, &sum);
+    }
+    if (x->n_head) {
+        place(&room->index_q, x->n_head * x->d_head, at, chunk, &sum);
+        place(&room->index_k, x->d_head, at, chunk, &sum);
+        place(&room->index_weights, x->n_head, at, chunk, &sum);
+        place(&room->tile, INDEXER_TILE, at, chunk, &sum);
+        place(&room->best, x->top_k, at, chunk, &sum);
+        place_ids(&room->ids, x->top_k, at, chunk, &sum);
+        place_ids(&room->n_ids, 1, at, chunk, &sum);
+    }
     return sum;
 }
 
@@ -74,17 +101,25 @@ static void project(struct mla_job *job, float *q)
     struct kernel_acts acts;
     model_norm(r, sc->x, &l->attn_norm, &l->attn_norm_bias, n, sc->h);
     kernel_acts_place(&acts, sc->h, hp->n_embd, n, sc->acts_in);
-    const struct kernel_weight w[2] = {model_weight(&l->kv_a), model_weight(hp->mla.q_lora ? &l->q_a : &l->q)};
-    for (int i = 0; i < 2; i++) kernel_acts_fill(&r->kernel, &acts, w[i].type->form);
-    kernel_matmul_many(&r->kernel, w, NULL, 2, &acts,
-                       (float *const[2]){job->room.kv_a, hp->mla.q_lora ? job->room.q_latent : q});
+    const struct model_tensor *in[4] = {&l->kv_a, hp->mla.q_lora ? &l->q_a : &l->q, &l->index_k, &l->index_weights};
+    float *const to[4] = {job->room.kv_a, hp->mla.q_lora ? job->room.q_latent : q, job->room.index_k,
+                          job->room.index_weights};
+    struct kernel_weight w[4];
+    const size_t n_in = hp->layer[job->layer].indexes ? 4 : 2;
+    for (size_t i = 0; i < n_in; i++) {
+        w[i] = model_weight(in[i]);
+        kernel_acts_fill(&r->kernel, &acts, w[i].type->form);
+    }
+    kernel_matmul_many(&r->kernel, w, NULL, n_in, &acts, to);
     if (!hp->mla.q_lora) return;
     kernel_rms_norm_rows(&r->kernel, job->room.q_latent, model_vector(&l->q_a_norm), hp->mla.q_lora, n, hp->norm_eps,
                          job->room.q_latent);
-    const struct kernel_weight q_b = model_weight(&l->q_b);
     kernel_acts_place(&acts, job->room.q_latent, hp->mla.q_lora, n, sc->acts_mid);
-    kernel_acts_fill(&r->kernel, &acts, q_b.type->form);
-    kernel_matmul(&r->kernel, &q_b, NULL, &acts, q);
+    w[0] = model_weight(&l->q_b);
+    w[1] = model_weight(&l->index_q);
+    const size_t n_b = hp->layer[job->layer].indexes ? 2 : 1;
+    for (size_t i = 0; i < n_b; i++) kernel_acts_fill(&r->kernel, &acts, w[i].type->form);
+    kernel_matmul_many(&r->kernel, w, NULL, n_b, &acts, (float *const[2]){q, job->room.index_q});
 }
 
 /* Rotation of one token's queries (the last n_rot of each head) and of the shared part of its key; norm of its latent
@@ -109,6 +144,47 @@ static void turn(const struct mla_job *job, size_t i, float *q)
     t->scale(q, math_log(steps + 1.0f) * hp->attention.t_scale + 1.0f, (size_t)n_head * m->d_k);
 }
 
+/* One token's part in the indexer: rotation, the key's norm and its place in the cache, the scale of scores. */
+static void turn_index(const struct mla_job *job, size_t i)
+{
+    const struct model_run *r = job->r;
+    const struct kernel_table *t = r->kernel.table;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer *l = &r->model->layers[job->layer];
+    const struct indexer_kind *x = &hp->indexer;
+    const size_t n_rot = hp->ropes[0].n_rot, half = n_rot / 2, d = x->d_head;
+    const float *cos = r->scratch.cos[0] + i * half, *sin = r->scratch.sin[0] + i * half;
+    float *k = job->room.index_k + i * d;
+    t->rope(job->room.index_q + i * x->n_head * d, x->n_head, d, n_rot, cos, sin, x->neox);
+    indexer_layer_norm(k, model_vector(&l->index_k_norm), model_vector(&l->index_k_norm_bias), d, x->norm_eps, k);
+    t->rope(k, 1, d, n_rot, cos, sin, x->neox);
+    t->store_kv(job->s->kv->type, k, d, model_kv_v(job->s->kv, job->layer, job->s->pos0 + i));
+    t->scale(job->room.index_weights + i * x->n_head, 1.0f / sqrtf((float)(d * x->n_head)), x->n_head);
+}
+
+/* Which positions each token looks at. */
+static void choose(const struct mla_job *job)
+{
+    const struct model_run *r = job->r;
+    const struct indexer_kind *x = &r->model->hp.indexer;
+    const struct model_kv *kv = job->s->kv;
+    const struct indexer_choice c = {.q = job->room.index_q,
+                                     .weights = job->room.index_weights,
+                                     .k = model_kv_v(kv, job->layer, 0),
+                                     .k_stride_bytes = kv->layer[job->layer].v_row_bytes,
+                                     .type = kv->type,
+                                     .n_head = x->n_head,
+                                     .d_head = x->d_head,
+                                     .n_tokens = job->s->n_tokens,
+                                     .n_rows = job->room.end,
+                                     .top_k = x->top_k,
+                                     .tile = job->room.tile,
+                                     .best = job->room.best,
+                                     .ids = job->room.ids,
+                                     .n_ids = job->room.n_ids};
+    indexer_choose(&r->kernel, &c);
+}
+
 /* ---- latent rows in the cache ---- */
 
 static void finish_absorbed(void *arg, unsigned worker, unsigned n_workers)
@@ -130,6 +206,7 @@ static void finish_absorbed(void *arg, unsigned worker, unsigned n_workers)
                                   model_kv_k(job->s->kv, job->layer, job->s->pos0 + i));
         job->room.begin[i] = 0;
         job->room.end[i] = (uint32_t)(job->s->pos0 + i + 1);
+        if (lh->indexes) turn_index(job, i);
     }
 }
 
@@ -155,6 +232,7 @@ static void attend_absorbed(struct mla_job *job)
                                      .out_head = lh->d_head_k,
                                      .n_tokens = n};
     heads_product_run(&r->kernel, &in);
+    if (lh->indexes) choose(job);
     const void *rows = model_kv_k(kv, job->layer, 0);
     const struct kernel_rows_attention a = {.q = sc->q,
                                             .sets = {{.k = rows,
@@ -162,7 +240,10 @@ static void attend_absorbed(struct mla_job *job)
                                                       .k_stride_bytes = stride,
                                                       .v_stride_bytes = stride,
                                                       .begin = job->room.begin,
-                                                      .end = job->room.end}},
+                                                      .end = job->room.end,
+                                                      .ids = hp->indexer.n_head ? job->room.ids : NULL,
+                                                      .n_ids = job->room.n_ids,
+                                                      .ids_stride = hp->indexer.top_k}},
                                             .n_sets = 1,
                                             .type = kv->type,
                                             .n_head = lh->n_head,
@@ -261,7 +342,7 @@ enum sluice_status attention_mla(struct model_run *r, const struct model_step *s
                                  struct sluice_error *err)
 {
     (void)err;
-    struct mla_job job = {.r = r, .s = s, .layer = layer};
+    struct mla_job job = {.r = r, .s = s, .layer = layer, .room = {0}};
     struct model_scratch *sc = &r->scratch;
     const struct model_hparams *hp = &r->model->hp;
     const struct kernel_weight o = model_weight(&r->model->layers[layer].o);

@@ -95,6 +95,14 @@ struct mla_kind {
     bool absorbed;     /* the cache keeps latent rows, heads are expanded on the queries' side */
 };
 
+/* Sparse attention (indexer.h): small heads choose the positions that the large ones look at. */
+struct indexer_kind {
+    uint32_t n_head, d_head; /* n_head 0: none */
+    uint32_t top_k;
+    float norm_eps; /* of the keys' layer norm */
+    bool neox;      /* RoPE pairs; the first ropes[0].n_rot elements rotate */
+};
+
 struct model_layer_hparams {
     uint32_t n_head, n_head_kv, d_head_k, d_head_v;
     uint32_t window;     /* 0: all positions are seen */
@@ -102,6 +110,7 @@ struct model_layer_hparams {
     uint8_t rope;        /* index of ropes, or MODEL_NO_ROPE */
     uint32_t kv_k, kv_v; /* elements of a position in the KV cache; as the heads say unless the architecture set them */
     uint32_t kv_block;   /* a cache type's blocks must divide it; likewise */
+    bool indexes;        /* has an indexer; sparse layers without take the choice of the last layer that has one */
     bool no_kv;          /* nothing is cached by position (recurrent layers) */
     uint32_t state_floats;                      /* recurrent state */
     uint32_t n_ff;                              /* dense feed-forward */
@@ -120,6 +129,7 @@ struct model_hparams {
     uint32_t n_ropes;
     struct attention_kind attention;
     struct mla_kind mla;
+    struct indexer_kind indexer;
     struct moe_kind moe;
     enum kernel_act dense_act;
     float norm_eps;

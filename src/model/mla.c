@@ -42,6 +42,20 @@ static void check_sizes(struct model_keys *k, const struct model_hparams *hp)
                   "is %" PRIu32 ", with %" PRIu32 " rotated elements more than %d", m->kv_lora, n_rot, KERNEL_HEAD_MAX);
 }
 
+void mla_read_indexer(struct model_keys *k, struct model_hparams *hp)
+{
+    struct indexer_kind *x = &hp->indexer;
+    x->norm_eps = 1e-6f;
+    keys_u32(k, "attention.indexer.head_count", true, 1, MODEL_HEADS_MAX, &x->n_head);
+    keys_u32(k, "attention.indexer.key_length", true, 2, MODEL_HEAD_DIM_MAX, &x->d_head);
+    keys_u32(k, "attention.indexer.top_k", true, 1, MODEL_CTX_MAX, &x->top_k);
+    keys_f32(k, "attention.layer_norm_epsilon", false, &x->norm_eps);
+    if (!k->status && x->d_head < hp->ropes[0].n_rot)
+        keys_fail(k, "attention.indexer.key_length", "the file is damaged",
+                  "is %" PRIu32 ", less than the %" PRIu32 " elements that rotate", x->d_head, hp->ropes[0].n_rot);
+    for (uint32_t i = 0; i < hp->n_layer; i++) hp->layer[i].indexes = true;
+}
+
 void mla_read(struct model_keys *k, struct model_hparams *hp, bool log_mul_cancels)
 {
     struct mla_kind *m = &hp->mla;
@@ -64,6 +78,10 @@ void mla_read(struct model_keys *k, struct model_hparams *hp, bool log_mul_cance
     if (k->status) return;
     read_yarn(k, hp, log_mul_cancels);
     check_sizes(k, hp);
+    if (hp->indexer.n_head && !(m->absorbed && m->q_lora))
+        keys_fail(k, "attention.key_length_mla", "convert the model anew",
+                  "or latent queries are missing; a model with an indexer needs both");
+    if (k->status) return;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct model_layer_hparams *l = &hp->layer[i];
         l->n_ff_shexp = l->n_ff_exp * hp->n_expert_shared;
@@ -71,6 +89,10 @@ void mla_read(struct model_keys *k, struct model_hparams *hp, bool log_mul_cance
         l->d_head_v = m->absorbed ? m->kv_lora : m->d_v;
         l->n_head_kv = m->absorbed ? 1 : l->n_head;
         if (m->absorbed) l->kv_k = l->d_head_k; /* values are the first part of the keys */
+        if (l->indexes) {
+            l->kv_v = hp->indexer.d_head; /* the indexer's keys stand where values would */
+            if (l->kv_v % 32) l->kv_block = l->kv_v;
+        }
         mla_room(hp, l);
     }
 }
@@ -88,6 +110,9 @@ uint64_t mla_dim(const struct model_hparams *hp, uint32_t layer, uint8_t d)
     case D_MLA_V: return m->d_v;
     case D_MLA_KV_B: return n_head * (m->d_k - n_rot + m->d_v);
     case D_MLA_O: return n_head * m->d_v;
+    case D_INDEX_HEADS: return hp->indexer.n_head;
+    case D_INDEX_HEAD: return hp->indexer.d_head;
+    case D_INDEX_Q: return (uint64_t)hp->indexer.n_head * hp->indexer.d_head;
     case D_MLA_LAST: break;
     }
     return 0;
@@ -95,12 +120,14 @@ uint64_t mla_dim(const struct model_hparams *hp, uint32_t layer, uint8_t d)
 
 bool mla_applies(const struct model_hparams *hp, uint32_t layer, const struct bind_row *row)
 {
-    (void)layer;
     const uint32_t at = row->at;
     if (at == BIND_AT(q)) return !hp->mla.q_lora;
     if (at == BIND_AT(q_a) || at == BIND_AT(q_a_norm) || at == BIND_AT(q_b)) return hp->mla.q_lora > 0;
     if (at == BIND_AT(k_b) || at == BIND_AT(v_b)) return hp->mla.absorbed;
     if (at == BIND_AT(kv_b)) return !hp->mla.absorbed;
+    if (at == BIND_AT(index_q) || at == BIND_AT(index_k) || at == BIND_AT(index_k_norm) ||
+        at == BIND_AT(index_k_norm_bias) || at == BIND_AT(index_weights))
+        return hp->layer[layer].indexes;
     return true;
 }
 

@@ -14,6 +14,9 @@ enum mla_dim {
     D_MLA_V,
     D_MLA_KV_B, /* n_head * (nope + d_v) */
     D_MLA_O,    /* n_head * d_v */
+    D_INDEX_HEADS,
+    D_INDEX_HEAD,
+    D_INDEX_Q, /* all heads */
     D_MLA_LAST
 };
 
@@ -30,9 +33,18 @@ enum mla_dim {
         BIND_ROW("attn_output.weight", o, 0, D_MLA_O, D_EMBD),                                                      \
         BIND_ROW("attn_output.scale", o_scale, BIND_VECTOR | BIND_OPTIONAL, D_ONE)
 
+#define BIND_INDEXER_ROWS                                                                              \
+    BIND_ROW("indexer.attn_q_b.weight", index_q, 0, D_MLA_Q_LORA, D_INDEX_Q),                          \
+        BIND_ROW("indexer.attn_k.weight", index_k, 0, D_EMBD, D_INDEX_HEAD),                           \
+        BIND_ROW("indexer.k_norm.weight", index_k_norm, BIND_VECTOR, D_INDEX_HEAD),                    \
+        BIND_ROW("indexer.k_norm.bias", index_k_norm_bias, BIND_VECTOR | BIND_OPTIONAL, D_INDEX_HEAD), \
+        BIND_ROW("indexer.proj.weight", index_weights, 0, D_EMBD, D_INDEX_HEADS)
+
 /* For finish functions: reads the keys of latent attention, its YaRN and the leading dense layers, sizes the rows of
  * the cache and of the scratch. log_mul_cancels: the YaRN factor of cos and sin is cancelled whatever
  * yarn_log_multiplier says. */
+/* The indexer's keys; before mla_read. */
+void mla_read_indexer(struct model_keys *k, struct model_hparams *hp);
 void mla_read(struct model_keys *k, struct model_hparams *hp, bool log_mul_cancels);
 uint64_t mla_dim(const struct model_hparams *hp, uint32_t layer, uint8_t d);
 bool mla_applies(const struct model_hparams *hp, uint32_t layer, const struct bind_row *row);

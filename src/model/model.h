@@ -29,6 +29,8 @@ struct model_layer {
     struct model_tensor sinks;          /* [n_head] */
     /* latent attention: q_a and q_b in place of q; kv_b, or k_b and v_b a head */
     struct model_tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b, k_b, v_b;
+    /* indexer of sparse attention (indexer.h) */
+    struct model_tensor index_q, index_k, index_k_norm, index_k_norm_bias, index_weights;
     struct model_tensor attn_post_norm; /* of the block's output, before it is added */
     /* short convolution in place of attention */
     struct model_tensor conv, conv_in, conv_out;

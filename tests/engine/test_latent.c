@@ -13,11 +13,15 @@
 struct subject {
     const char *name;
     bool long_too;       /* NAME.300.f32 */
+    bool chooses;        /* has an indexer: another type of cache makes other choices */
     const char *kv_type; /* a second one */
 };
 
 static const struct subject subjects[] = {
-    {"deepseek2-moe", false, "q8_0"}, {"deepseek2-kv-b", false, "f16"}, {"deepseek2-yarn", false, "f16"}};
+    {"deepseek2-moe", false, false, "q8_0"}, {"deepseek2-kv-b", false, false, "f16"},
+    {"deepseek2-yarn", false, false, "f16"}, {"glm-dsa-moe", true, true, "q8_0"},
+    {"deepseek32-moe", false, true, "f16"},
+};
 
 struct rows {
     float *at;
@@ -43,6 +47,7 @@ static float *run(const char *model, const char *kv_type, uint32_t chunk, const 
     struct sluice_options o = support_options(model);
     struct sluice_error err;
     float *got;
+    o.ctx = 512;
     o.kv_type = kv_type;
     o.chunk = chunk;
     o.threads = 1 + chunk % 3;
@@ -61,11 +66,12 @@ static void same(const char *what, size_t number, const float *got, const float 
 /* Evaluates all, then rewinds to several positions and goes on from there in steps of other sizes. */
 static void rewinds(const char *model, const int32_t *ids, size_t n, const float *want, size_t n_vocab)
 {
-    const size_t back[] = {n - 1, n - 30, n / 2 + 1, 33, 4, 3, 0};
+    const size_t back[] = {n - 1, n - 30, n / 2 + 1, 33, 4, 3, 0}, n_back = n > 100 ? 3 : 7;
     struct sluice_options o = support_options(model);
     struct sluice_error err;
     sluice_engine *e;
     sluice_session *s;
+    o.ctx = 512;
     o.kv_type = "f32";
     o.chunk = 40;
     struct rows rows = {.at = malloc(n * n_vocab * sizeof(float)), .n_vocab = n_vocab};
@@ -74,7 +80,7 @@ static void rewinds(const char *model, const int32_t *ids, size_t n, const float
     assert_int_equal(sluice_session_open(e, &s, &err), 0);
     assert_int_equal(sluice_eval(s, ids, n, NULL, keep, &rows, &err), 0);
     same("all at once", 0, rows.at, want, n, n_vocab);
-    for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
+    for (size_t i = 0; i < n_back; i++) {
         memset(rows.at, 0, n * n_vocab * sizeof(float));
         if (sluice_session_rewind(s, back[i], &err)) fail_msg("rewind to %zu: %s", back[i], err.message);
         for (size_t at = back[i], step = 1; at < n; at += step, step = step % 7 + 1) {
@@ -105,7 +111,7 @@ static void one_length(const struct subject *s, const char *model, const char *g
     print_message("%s%s: nmse %.3g, arg-max faults %zu\n", s->name, golden_end, e, faults);
     assert_true(e <= 1e-5);
     assert_int_equal(faults, 0);
-    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+    for (size_t i = n > 100 ? 2 : 0; i < sizeof chunks / sizeof *chunks; i++) {
         float *got = run(model, "f32", chunks[i], ids, n, &n_vocab);
         same("chunk", chunks[i], got, want, n, n_vocab);
         free(got);
@@ -113,7 +119,7 @@ static void one_length(const struct subject *s, const char *model, const char *g
     rewinds(model, ids, n, want, n_vocab);
     float *other = run(model, s->kv_type, 0, ids, n, &n_vocab), *steps = run(model, s->kv_type, 5, ids, n, &n_vocab);
     same("another cache type, chunk", 5, steps, other, n, n_vocab);
-    assert_true(support_nmse(other, truth, n_want) < 5e-2);
+    assert_true(s->chooses || support_nmse(other, truth, n_want) < 5e-2);
     free(steps);
     free(other);
     free(want);

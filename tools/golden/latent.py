@@ -11,9 +11,9 @@ import sys
 import gguf
 import numpy as np
 
-N_EMBD, N_VOCAB, N_LAYER, N_HEAD, N_FF, N_EXPERT, N_FF_EXP = 32, 256, 3, 4, 64, 8, 32
-Q_LORA, KV_LORA, N_ROT, NOPE, D_V = 32, 32, 16, 16, 32
-INDEX_HEADS, INDEX_DIM, TOP_K = 4, 64, 8
+N_EMBD, N_VOCAB, N_LAYER, N_HEAD, N_FF, N_EXPERT, N_FF_EXP = 32, 256, 2, 4, 48, 8, 16
+Q_LORA, KV_LORA, N_ROT, NOPE, D_V = 16, 32, 16, 16, 32
+INDEX_HEADS, INDEX_DIM, TOP_K = 8, 64, 8
 
 
 def main():
@@ -31,6 +31,7 @@ def main():
 
     def tensor(name, *shape, half=True):
         n_in = shape[-1]
+        half = half and not indexer  # an inexact product would make another choice of positions
         values = random.standard_normal(shape).astype(np.float32) / np.sqrt(n_in)
         w.add_tensor(name, values.astype(np.float16) if half else values)
 
