@@ -21,7 +21,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -42,7 +42,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -105,7 +105,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -126,7 +126,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -147,7 +147,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -168,7 +168,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)

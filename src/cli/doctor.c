@@ -21,13 +21,20 @@ struct machine {
     struct doctor_disk disk;
 };
 
+/* The same conditions as in room kernel's table.c (which this program may not include), without its self-check. */
+static const char *kernel_level(const struct os_cpu *cpu)
+{
+    if (!cpu->avx2 || !cpu->fma || !cpu->f16c) return "scalar";
+    if (!cpu->avx512f || !cpu->avx512bw || !cpu->avx512vl || !cpu->avx512vnni) return "avx2";
+    return cpu->amx_int8 ? "amx" : "avx512";
+}
+
 static void look(struct machine *m)
 {
     os_cpu(&m->cpu);
     os_memory(&m->memory);
     m->uring = doctor_uring(m->uring_why);
-    /* The same condition as room kernel's table (which this program may not include). */
-    m->kernel = m->cpu.avx2 && m->cpu.fma && m->cpu.f16c ? "avx2" : "scalar";
+    m->kernel = kernel_level(&m->cpu);
     m->limit_bytes = m->memory.available_bytes;
     if (m->memory.cgroup_limit_bytes != UINT64_MAX) {
         uint64_t used = m->memory.cgroup_used_bytes, limit = m->memory.cgroup_limit_bytes;

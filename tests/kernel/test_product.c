@@ -188,6 +188,29 @@ static void test_scalar_is_quant(void **state)
     }
 }
 
+/* Products that underflow to -0 in every lane: the sum is -0, unless a lane beyond the last element is touched. */
+static void test_negative_zero(void **state)
+{
+    static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16};
+    enum { N = 37, ROWS = 5, TOKENS = 9 };
+    float w[ROWS * N], x[TOKENS * N], want[TOKENS * ROWS], got[TOKENS * ROWS];
+    uint8_t rows[sizeof w];
+    for (size_t i = 0; i < ROWS * N; i++) w[i] = -0x1p-20f;
+    for (size_t i = 0; i < TOKENS * N; i++) x[i] = 0x1p-140f;
+    const struct kernel_acts acts = {.x = x, .n = N, .n_tokens = TOKENS};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        quant_type(types[i])->encode(w, rows, ROWS * N);
+        scalar_table()->product[types[i]](rows, ROWS, &acts, NULL, TOKENS, want, ROWS, NULL);
+        assert_true(same_bits(want[0], -0.0f));
+        for (const char *const *name = other_levels; *name; name++) {
+            const struct kernel_table *t = level_table(*name);
+            if (!t) continue;
+            t->product[types[i]](rows, ROWS, &acts, NULL, TOKENS, got, ROWS, NULL);
+            expect_same(got, want, TOKENS * ROWS, quant_type(types[i])->name);
+        }
+    }
+}
+
 /* More tokens and rows than any tile, both sides of a tile's edge, and a row long enough for every unrolled loop. */
 static void test_large(void **state)
 {
@@ -229,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scalar_is_quant),
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_negative_zero),
         cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
