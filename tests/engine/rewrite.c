@@ -38,6 +38,14 @@ static bool in_shard(const struct rewrite *r, size_t i, size_t n, unsigned shard
     return r->n_shards < 2 || i * r->n_shards / n == shard;
 }
 
+static bool dropped(const struct rewrite *r, const char *name)
+{
+    if (r->drop && !strcmp(r->drop, name)) return true;
+    for (int i = 0; i < 2; i++)
+        if (r->drop_like[i] && strstr(name, r->drop_like[i])) return true;
+    return false;
+}
+
 static void write_directory(const struct gguf *g, struct gguf_writer *w, const struct rewrite *r, unsigned shard)
 {
     const size_t n = gguf_n_tensors(g);
@@ -45,7 +53,7 @@ static void write_directory(const struct gguf *g, struct gguf_writer *w, const s
         const struct gguf_tensor *t = gguf_tensor(g, i);
         unsigned layer;
         char part[8], name[128];
-        if (!in_shard(r, i, n, shard) || (r->drop && !strcmp(r->drop, t->name))) continue;
+        if (!in_shard(r, i, n, shard) || dropped(r, t->name)) continue;
         if (r->single_experts && is_experts(t->name, &layer, part)) {
             for (uint64_t e = 0; e < t->dims[2]; e++) {
                 snprintf(name, sizeof name, "blk.%u.ffn_%s.%" PRIu64 ".weight", layer, part, e);
@@ -95,9 +103,10 @@ void rewrite_gguf(const char *from, const char *to, const struct rewrite *r)
         write_directory(g, w, r, shard);
         for (size_t i = 0; i < gguf_n_tensors(g); i++) {
             const struct gguf_tensor *t = gguf_tensor(g, i);
-            if (!in_shard(r, i, gguf_n_tensors(g), shard) || (r->drop && !strcmp(r->drop, t->name))) continue;
+            if (!in_shard(r, i, gguf_n_tensors(g), shard) || dropped(r, t->name)) continue;
             uint8_t *data = tensor_bytes(g, t);
             if (r->patch && !strcmp(r->patch, t->name)) r->patch_bytes(data, t->bytes);
+            if (r->patch_each) r->patch_each(t->name, data, t->bytes);
             unsigned layer;
             char part[8];
             const bool single = r->single_experts && is_experts(t->name, &layer, part);

@@ -12,7 +12,9 @@ struct rewrite {
     const char *drop;    /* this tensor is left out */
     const char *patch;   /* this tensor's bytes are changed by patch_bytes */
     void (*patch_bytes)(uint8_t *data, size_t bytes);
-    const char *set_u32_key; /* this metadata key gets another value */
+    const char *drop_like[2]; /* tensors whose names contain one of these are left out */
+    void (*patch_each)(const char *name, uint8_t *data, size_t bytes); /* every tensor's bytes go through this */
+    const char *set_u32_key;                                           /* this metadata key gets another value */
     uint32_t set_u32;
     const char *put_str_key, *put_str; /* this one is a text, whether there was one or not */
 };
