@@ -369,6 +369,7 @@ void arena_release(struct arena *a, uint32_t slot)
 static void carve(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
+    if (h->registered) io_memory_add(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
     if (a->config.locker)
         h->locked_bytes = os_lock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), false);
     a->classes[h->class_index].n_slots += h->n_slots;
@@ -457,7 +458,9 @@ static bool use_ahead(struct arena *a, uint32_t class_index)
 {
     const uint32_t frame = a->ahead;
     if (frame == ARENA_NONE || a->ahead_class != class_index) return false;
-    os_touch_wait(a->config.toucher);
+    /* The kernel then need not look up each small page for each read. Of huge ones there are few, and it compares those
+     * of a new chunk with all that are registered. */
+    a->chunks[frame].registered = os_touch_was_small(a->config.toucher);
     a->ahead = ARENA_NONE;
     make_chunk(a, frame, class_index, (uint32_t)(a->chunks[frame].bytes / a->classes[class_index].shape->slot_bytes));
     return true;
@@ -511,6 +514,8 @@ void arena_retire(struct arena *a, uint32_t chunk)
     }
     class->n_slots -= h->n_slots;
     BASE_ASSERT(arena_open(class) >= class->floor, "E4 a class never goes below its floor");
+    if (h->registered) io_memory_forget(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
+    h->registered = false;
     if (a->config.locker)
         os_unlock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), h->locked_bytes);
     h->locked_bytes = 0;
@@ -756,6 +761,8 @@ void arena_destroy(struct arena *a, bool leak)
     if (a->reserved && a->ahead != ARENA_NONE) os_touch_wait(a->config.toucher);
     for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++) {
         if (!a->chunks[i].n_slots) continue;
+        if (a->chunks[i].registered)
+            io_memory_forget(a->config.io, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));
         if (a->config.locker)
             os_unlock_range(a->config.locker, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]),
                             a->chunks[i].locked_bytes);

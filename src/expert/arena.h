@@ -43,6 +43,7 @@ struct arena_chunk {
     uint32_t next_empty;  /* of an empty frame */
     uint64_t bytes;       /* committed in the frame */
     size_t locked_bytes;  /* of them, from the first on */
+    bool registered;      /* with io */
 };
 
 struct arena_class {

@@ -18,6 +18,7 @@ struct os_toucher {
     void *at;
     size_t bytes; /* 0: nothing to do */
     bool huge, quit;
+    bool there; /* the last range */
     /* the owner's, and while there is something to do the thread's */
     unsigned n_ranges;
     double ns_byte[2]; /* smoothed; 0: not measured */
@@ -27,7 +28,8 @@ struct os_toucher {
 static void touch(struct os_toucher *t)
 {
     const uint64_t t0 = t->os->now_ns(t->os->user);
-    if (t->os->populate(t->os->user, t->at, t->bytes, t->huge)) return; /* it will be touched as it is used */
+    t->there = t->os->populate(t->os->user, t->at, t->bytes, t->huge) == 0;
+    if (!t->there) return; /* it will be touched as it is used */
     const uint64_t ns = t->os->now_ns(t->os->user) - t0;
     double *mean = &t->ns_byte[t->huge], seen = (double)ns / (double)t->bytes;
     *mean = *mean > 0 ? *mean + NEW_WEIGHT * (seen - *mean) : seen;
@@ -105,6 +107,12 @@ bool os_touch_idle(struct os_toucher *t)
     const bool idle = !t->bytes;
     os_mutex_unlock(t->mutex);
     return idle;
+}
+
+bool os_touch_was_small(struct os_toucher *t)
+{
+    os_touch_wait(t);
+    return t->there && !t->huge;
 }
 
 void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)

@@ -24,6 +24,8 @@ void os_touch_begin(struct os_toucher *t, void *at, size_t bytes);
 bool os_touch_idle(struct os_toucher *t);
 /* The last range is resident, or could not be made so (then it is touched as it is used). */
 void os_touch_wait(struct os_toucher *t);
+/* Whether the last range was brought in, in small pages; waits. */
+bool os_touch_was_small(struct os_toucher *t);
 
 struct os_touch_figures {
     uint64_t bytes[2], ns[2]; /* of small and of huge pages */
