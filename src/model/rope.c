@@ -36,12 +36,13 @@ void model_rope_frequencies(const struct model_rope *rope, const float *factors,
     }
 }
 
-/* rope_freqs, or those of longrope: the long ones where the context is longer than the original one. */
-static const float *factors_of(const struct model *m, const struct model_rope *rope, uint32_t ctx)
+/* rope_freqs, or those of longrope: the long ones where the model's context is longer than the original one. (By the
+ * file, not by the context in use, which depends on the memory there is: logits must not.) */
+static const float *factors_of(const struct model *m, const struct model_rope *rope)
 {
     if (!rope->factors) return NULL;
     if (m->rope_freqs.name) return model_vector(&m->rope_freqs);
-    return model_vector(ctx > rope->n_ctx_orig ? &m->rope_long : &m->rope_short);
+    return model_vector(m->hp.n_ctx_train > rope->n_ctx_orig ? &m->rope_long : &m->rope_short);
 }
 
 void model_rope_angles(struct model_run *r, const struct model_step *s)
@@ -51,7 +52,7 @@ void model_rope_angles(struct model_run *r, const struct model_step *s)
     for (uint32_t set = 0; set < hp->n_ropes; set++) {
         const struct model_rope *rope = &hp->ropes[set];
         const size_t half = rope->n_rot / 2;
-        model_rope_frequencies(rope, factors_of(r->model, rope, s->kv->ctx), sc->freq);
+        model_rope_frequencies(rope, factors_of(r->model, rope), sc->freq);
         for (size_t t = 0; t < s->n_tokens; t++)
             for (size_t i = 0; i < half; i++) {
                 double angle = (double)(s->pos0 + t) * sc->freq[i];
