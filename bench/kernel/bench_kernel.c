@@ -1,10 +1,12 @@
-/* Throughput of the products, a line a format and batch, beside the memory bandwidth measured the same way.
+/* Throughput of the products, a line a format and batch, beside what the machine can do, measured in the same run: the
+ * memory's bandwidth, and multiply-adds on registers alone (peak.h; levels without such a loop have no ratio).
  *
  *   bench_kernel [--level NAME] [--threads N] [--type NAME] [--mib N]
  *
  * One-token products stream weights that do not fit the caches, so their GB/s should come near the bandwidth; batches
  * are bound by arithmetic, so look at their multiply-adds a second. Attention follows: one token over long caches. */
 #include "kernel/kernel.h"
+#include "peak.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,56 @@ static double bandwidth(struct kernel_pool *pool, const void *data, size_t bytes
     return (double)bytes / best;
 }
 
+/* ---- other limits ---- */
+
+struct peak_job {
+    double (*of)(const char *level);
+    const char *level;
+    double rates[KERNEL_THREADS_MAX];
+};
+
+static void peak_run(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct peak_job *j = arg;
+    (void)n_workers;
+    j->rates[worker] = j->of(j->level);
+}
+
+/* All threads at once: they may share a core, or its clock. */
+static double peak(struct kernel_pool *pool, const struct kernel_table *table, double (*of)(const char *level))
+{
+    static struct peak_job j;
+    j.of = of;
+    j.level = table->name;
+    kernel_pool_run(pool, peak_run, &j);
+    double sum = 0;
+    for (unsigned i = 0; i < kernel_pool_threads(pool); i++) sum += j.rates[i];
+    return sum;
+}
+
+static void nothing(void *arg, unsigned worker, unsigned n_workers)
+{
+    (void)arg;
+    (void)worker;
+    (void)n_workers;
+}
+
+/* From the call to the return of a job that does nothing: the median. */
+static double start_time(struct kernel_pool *pool)
+{
+    enum { N = 1001 };
+    static double times[N];
+    for (int i = 0; i < N; i++) {
+        double t = now();
+        kernel_pool_run(pool, nothing, NULL);
+        t = now() - t;
+        int at = i;
+        for (; at > 0 && times[at - 1] > t; at--) times[at] = times[at - 1];
+        times[at] = t;
+    }
+    return times[N / 2];
+}
+
 /* ---- products ---- */
 
 /* Bytes that are small numbers as halves and as scales, so that no type meets NaN or subnormals all the time. */
@@ -87,8 +139,19 @@ static void fill_for(const struct quant_type *type, uint8_t *data, size_t bytes)
     }
 }
 
+/* Of all threads together: bytes, and multiply-adds of bytes and of floats, a second. */
+struct limits {
+    double memory, bytes, floats;
+};
+
+static void print_share(double value, double limit)
+{
+    if (limit > 0) printf(" (%3.0f %% of what registers allow)", 100 * value / limit);
+    putchar('\n');
+}
+
 static void bench_type(const struct kernel_ctx *k, const struct options *o, const struct quant_type *type, void *data,
-                       double memory)
+                       const struct limits *limits)
 {
     static const size_t batches[] = {1, 2, 3, 4, 8, 32, 128, 512};
     struct kernel_weight w = {.type = type, .data = data, .n_in = N_IN};
@@ -111,9 +174,10 @@ static void bench_type(const struct kernel_ctx *k, const struct options *o, cons
             if (t < best) best = t;
         }
         double weight_bytes = (double)(quant_row_bytes(type, N_IN) * w.n_out);
-        printf("%-7s %4zu tokens %6zu rows %9.1f GB/s (%3.0f %% of memory) %9.1f GMAC/s\n", type->name, n, w.n_out,
-               weight_bytes / best * 1e-9, 100 * weight_bytes / best / memory,
-               (double)n * N_IN * (double)w.n_out / best * 1e-9);
+        double macs = (double)n * N_IN * (double)w.n_out / best;
+        printf("%-7s %4zu tokens %6zu rows %9.1f GB/s (%3.0f %% of memory) %9.1f GMAC/s", type->name, n, w.n_out,
+               weight_bytes / best * 1e-9, 100 * weight_bytes / best / limits->memory, macs * 1e-9);
+        print_share(macs, type->form == QUANT_FORM_FLOAT ? limits->floats : limits->bytes);
         free(x);
         free(out);
         free(forms);
@@ -192,13 +256,17 @@ int main(int argc, char **argv)
     }
     uint8_t *data = must(aligned_alloc(4096, o.bytes));
     fill_small(data, o.bytes);
-    double memory = bandwidth(k.pool, data, o.bytes);
-    printf("%s kernels, %u threads, %s; reading memory: %.1f GB/s\n", k.table->name, o.threads, cpu.name,
-           memory * 1e-9);
+    const struct limits limits = {.memory = bandwidth(k.pool, data, o.bytes),
+                                  .bytes = peak(k.pool, k.table, bench_peak_bytes),
+                                  .floats = peak(k.pool, k.table, bench_peak_floats)};
+    printf("%s kernels, %u threads, %s; reading memory: %.1f GB/s; on registers: %.1f GMAC/s of bytes, %.1f of floats; "
+           "starting a job on all threads: %.2f us\n",
+           k.table->name, o.threads, cpu.name, limits.memory * 1e-9, limits.bytes * 1e-9, limits.floats * 1e-9,
+           start_time(k.pool) * 1e6);
     for (uint32_t id = 0; id < QUANT_IDS; id++)
         if (quant_type(id) && (!o.type || quant_type(id) == quant_type_by_name(o.type))) {
             fill_for(quant_type(id), data, o.bytes);
-            bench_type(&k, &o, quant_type(id), data, memory);
+            bench_type(&k, &o, quant_type(id), data, &limits);
         }
     fill_small(data, o.bytes);
     bench_attention(&k, QUANT_F32, data, o.bytes);
