@@ -89,6 +89,36 @@ static void count_one(const char *io, bool verify)
     sluice_engine_close(e);
 }
 
+/* Recurrent layers: checkpoints are kept and returned to. */
+static void no_allocation_for_checkpoints(void **state)
+{
+    (void)state;
+    char model[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/qwen35moe-moe.gguf", model));
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    sluice_session *s;
+    struct sluice_error err;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+    if (sluice_session_open(e, &s, &err)) fail_msg("%s", err.message);
+    int32_t ids[40];
+    for (int i = 0; i < 40; i++) ids[i] = 37 * i % 256;
+    assert_int_equal(sluice_eval(s, ids, 40, NULL, NULL, NULL, &err), SLUICE_OK);
+    atomic_store(&allocations, 0);
+    atomic_store(&counting, true);
+    enum sluice_status st = SLUICE_OK;
+    for (size_t i = 0; i < 30 && !st; i++) {
+        st = sluice_eval(s, ids, 2 + i % 3, NULL, NULL, NULL, &err);
+        if (!st) st = sluice_eval(s, ids + i, 1, NULL, NULL, NULL, &err);
+        if (!st) st = sluice_session_rewind(s, 40 - i, &err);
+    }
+    atomic_store(&counting, false);
+    assert_int_equal(st, SLUICE_OK);
+    assert_int_equal(atomic_load(&allocations), 0);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
 static void no_allocation_per_token(void **state)
 {
     (void)state;
@@ -106,7 +136,8 @@ static void no_allocation_per_token(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_allocation_per_token)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_allocation_per_token),
+                                       cmocka_unit_test(no_allocation_for_checkpoints)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #endif
