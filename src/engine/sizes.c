@@ -25,8 +25,11 @@ enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
         const uint64_t budget = p->budget_bytes / 4 * quarters[i];
         uint64_t slots = budget > rest ? budget - rest : 0;
         if (slots < p->slots_floor_bytes || (quarters[i] > 4 && full)) continue;
-        full = slots >= p->slots_needed_bytes;
-        ghosts[n++] = (struct expert_ghost_config){.slots_bytes = full ? p->slots_needed_bytes : slots};
+        if (slots >= p->slots_needed_bytes) {
+            slots = p->slots_needed_bytes;
+            full = true;
+        }
+        ghosts[n++] = (struct expert_ghost_config){.slots_bytes = slots};
     }
     if (!full) ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_needed_bytes};
     e->sizes.n = n;

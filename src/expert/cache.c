@@ -333,3 +333,5 @@ bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert)
 {
     return c->arena.slot_of[expert_catalog_key(c->catalog, layer, expert)] != NONE;
 }
+
+uint64_t expert_cache_misses(const struct expert_cache *c) { return c->stats.misses; }

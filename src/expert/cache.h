@@ -147,6 +147,7 @@ struct expert_stats {
 void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out);
 /* The counts by source alone (cheap: once a step). */
 void expert_cache_sources(const struct expert_cache *c, struct expert_source_stats out[EXPERT_SOURCES]);
+uint64_t expert_cache_misses(const struct expert_cache *c);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
 /* There, or on its way. */
 bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert);

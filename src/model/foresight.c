@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define NEXT_READS_MAX 16u   /* experts that are read for the next token while this one ends */
+#define FULL_STEPS 16u       /* without a miss: then everything is there, and looking ahead only costs its computing */
 #define LOOK_WIDTH_FACTOR 2u /* ranks that are looked at: so many times top-k */
 
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -186,7 +187,7 @@ void foresight_ahead(struct model_run *r, const struct model_step *s, uint32_t l
 {
     struct model_foresight *f = r->foresight;
     uint32_t to = layer + 1;
-    if (!f) return;
+    if (!f || f->n_full >= FULL_STEPS) return;
     while (to < r->model->hp.n_layer && !r->model->layers[to].is_moe) to++;
     if (to == r->model->hp.n_layer) return;
     if (s->n_tokens > 1)
@@ -235,7 +236,10 @@ void foresight_end(struct model_run *r, const struct model_step *s)
 {
     struct model_foresight *f = r->foresight;
     if (!f || !f->predict) return;
+    const uint64_t misses = expert_cache_misses(r->cache);
+    f->n_full = misses == f->misses ? f->n_full + 1 : 0;
+    f->misses = misses;
     settle(r);
     predict_tick(f->predict, (uint32_t)s->n_tokens);
-    if (predict_on(f->predict, PREDICT_NEXT)) name_for_next(r);
+    if (f->n_full < FULL_STEPS && predict_on(f->predict, PREDICT_NEXT)) name_for_next(r);
 }

@@ -31,6 +31,8 @@ struct model_foresight {
     uint16_t *last;                /* [n_layer][n_expert_used] choice of the last token */
     uint32_t *ids, *counts;        /* [n_expert] */
     struct expert_source_stats seen[EXPERT_SOURCES];
+    uint64_t misses; /* of the cache, at the last step's end */
+    uint32_t n_full; /* steps in a row in which nothing missed */
 };
 
 enum sluice_status model_foresight_create(const struct model *m, struct model_foresight **out,

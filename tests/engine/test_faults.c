@@ -408,7 +408,7 @@ static void guesses_that_fail(void **state)
     assert_non_null(f);
     const unsigned load = reads_of_load("sync");
     unsigned n_good = 0, n_failed = 0;
-    for (unsigned at = load + 1; at < load + 60; at += 3) {
+    for (unsigned at = load + 1; at < load + 60; at += 6) {
         fault_os_init(f);
         fault_add(f, (struct fault_rule){.kind = FAULT_ERROR, .nth = at, .error = EIO});
         struct sluice_options o = options_of("threads", model);

@@ -344,8 +344,8 @@ static void test_automatic_pins(void **state)
     assert_int_equal(sluice_engine_open(&o, &e, &err), SLUICE_OK);
     assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
     struct sluice_stats stats;
-    for (int turn = 0; turn < 24; turn++) {
-        returns = turn < 12;
+    for (int turn = 0; turn < 18; turn++) {
+        returns = turn < 8;
         talk(s, returns ? 0 : 90 * (uint32_t)turn, N_PROMPT, N_DECODE, &sum);
         sluice_stats(e, &stats);
         if (stats.pinned > most) most = stats.pinned;
