@@ -62,33 +62,6 @@ AVX2_INLINE __m256i values_iq4_xs(const uint8_t *p, const struct prepared *u, in
     return of_iq4(_mm256_set_m128i(_mm_srli_epi16(v, 4), v));
 }
 
-/* Two chunks' low nibbles at once, one chunk a half, then their high ones. */
-AVX2_INLINE void row_x_iq4_xs(__m256i x[8])
-{
-    for (int i = 0; i < 8; i += 2) {
-        __m256i low = _mm256_permute2x128_si256(x[i], x[i + 1], 0x20);
-        x[i + 1] = _mm256_permute2x128_si256(x[i], x[i + 1], 0x31);
-        x[i] = low;
-    }
-}
-
-AVX2_INLINE __m256i row_iq4_xs(const uint8_t *p, const __m256i x[8])
-{
-    __m128i distinct =
-        _mm_shuffle_epi8(scales_iq4_xs(p), _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12, 14));
-    __m256i scales = _mm256_broadcastsi128_si256(_mm_cvtepi8_epi16(distinct)), sum = _mm256_setzero_si256();
-    __m256i pick = _mm256_set_m128i(_mm_set1_epi16(0x0302), _mm_set1_epi16(0x0100));
-    for (int i = 0; i < 4; i++) {
-        __m256i v = avx2_load(p + 8 + 32 * i);
-        __m256i s = _mm256_shuffle_epi8(scales, _mm256_add_epi8(pick, _mm256_set1_epi8((char)(4 * i))));
-        __m256i low = _mm256_sign_epi8(of_iq4(v), x[2 * i]);
-        __m256i high = _mm256_sign_epi8(of_iq4(_mm256_srli_epi16(v, 4)), x[2 * i + 1]);
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(x[2 * i]), low), s));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(x[2 * i + 1]), high), s));
-    }
-    return sum;
-}
-
 PRODUCT(q2_k, .block_bytes = 84, .d_at = 80, .min_at = 82, .offset_log2 = -1, .steps = 4, .few = AVX2_FEW,
         .scales = scales_q2_k, .mins = mins_q2_k)
 PRODUCT(q3_k, .block_bytes = 110, .d_at = 108, .offset_log2 = 2, .steps = 4, .few = AVX2_FEW, .scales = scales_q3_k)
