@@ -133,6 +133,7 @@ static bool load_progress(void *user, uint64_t done, uint64_t total)
 static bool layer_progress(void *user, uint32_t layer)
 {
     sluice_engine *e = user;
+    pressure_relieve(e); /* a long chunk is too long to wait for */
     const uint64_t n_layer = e->model->hp.n_layer, n = e->run_tokens;
     const struct sluice_progress p = {
         .phase = SLUICE_PHASE_PREFILL, .done = e->step_done + n * layer / n_layer, .total = e->step_total};
@@ -220,7 +221,8 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (st) return st;
     const uint64_t model_scratch = engine_block_bytes(model_scratch_bytes(hp, p->chunk));
     if ((st = engine_block_open(e->os, e->load.block_bytes, "dense weights", &e->dense, err))) return st;
-    if ((st = engine_block_open(e->os, kv_bytes * p->ctx + model_kv_fixed_bytes(hp), "the KV cache", &e->kv, err))) return st;
+    if ((st = engine_block_open(e->os, kv_bytes * p->ctx + model_kv_fixed_bytes(hp), "the KV cache", &e->kv, err)))
+        return st;
     st = engine_block_open(e->os,
                            model_scratch + engine_session_fixed_bytes(hp) + engine_session_bytes_per_ctx() * p->ctx,
                            "scratch", &e->scratch, err);
@@ -247,7 +249,9 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                                    .slots_bytes = p->slots_bytes,
                                                    .verify = e->verify,
                                                    .toucher = e->toucher,
-                                                   .locker = e->asks.lock_experts ? &e->locker : NULL};
+                                                   .locker = e->asks.lock_experts ? &e->locker : NULL,
+                                                   .may_grow = pressure_may_grow,
+                                                   .user = e};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
         pressure_open(e);
     }

@@ -8,8 +8,11 @@
 #define MARGIN_PART 32u /* of what is allowed: kept free once that is less than the budget */
 #define MARGIN_MIN ((uint64_t)2 << 20)
 #define MARGIN_MAX ((uint64_t)512 << 20)
-#define STALLED 10u                         /* a tenth of the time stalled for memory is too much */
-#define STEP_PART 16u                       /* of the planned cache: what a stall takes, and what calm gives back */
+#define STALLED 10u    /* a tenth of the time stalled for memory is too much */
+#define STEP_PART 16u  /* of the planned cache: what a stall takes, and what calm gives back */
+#define GRANT_PART 64u /* of it: what the cache may grow by before the machine is looked at again */
+#define GRANT_MIN ((uint64_t)1 << 20)
+#define DENIED_NS ((uint64_t)50 * 1000000u) /* before it may ask again */
 #define CALM_NS ((uint64_t)5 * 1000000000u) /* before the cache grows by a step */
 
 uint64_t pressure_margin_bytes(uint64_t allowed_bytes)
@@ -18,16 +21,20 @@ uint64_t pressure_margin_bytes(uint64_t allowed_bytes)
     return margin < MARGIN_MIN ? MARGIN_MIN : margin > MARGIN_MAX ? MARGIN_MAX : margin;
 }
 
+/* What is allowed less what is not the cache. Others may have taken memory, or the group's limit was lowered: the
+ * budget does not fit any more then. The margin is what lets a limit be lowered further: a group cannot be cut below
+ * what it uses. */
+static uint64_t most_bytes(const struct pressure_facts *f)
+{
+    if (f->allowed_bytes >= f->budget_bytes) return f->slots_bytes;
+    const uint64_t needed = f->budget_bytes - f->slots_bytes + pressure_margin_bytes(f->allowed_bytes);
+    return f->allowed_bytes > needed ? f->allowed_bytes - needed : 0;
+}
+
 uint64_t pressure_limit(const struct pressure_facts *f)
 {
-    const uint64_t rest = f->budget_bytes - f->slots_bytes, step = f->slots_bytes / STEP_PART;
-    uint64_t most = f->slots_bytes, limit = f->limit_bytes;
-    /* Others have taken memory, or the group's limit was lowered: the budget does not fit any more. The margin is what
-     * lets a limit be lowered further: a group cannot be cut below what it uses. */
-    if (f->allowed_bytes < f->budget_bytes) {
-        const uint64_t needed = rest + pressure_margin_bytes(f->allowed_bytes);
-        most = f->allowed_bytes > needed ? f->allowed_bytes - needed : 0;
-    }
+    const uint64_t step = f->slots_bytes / STEP_PART, most = most_bytes(f);
+    uint64_t limit = f->limit_bytes;
     const bool stalled = f->elapsed_ns && f->stall_ns > f->elapsed_ns / STALLED;
     if (limit > most) {
         limit = most;
@@ -99,4 +106,26 @@ void pressure_relieve(sluice_engine *e)
     p->shrinks++;
     p->shrunk_bytes += returned;
     tell(e, why, allowed);
+}
+
+bool pressure_may_grow(void *engine, uint64_t bytes)
+{
+    sluice_engine *e = engine;
+    struct engine_pressure *p = &e->pressure;
+    const uint64_t now = e->os->now_ns(e->os->user);
+    if (now < p->denied_ns) return false;
+    if (bytes <= p->granted_bytes && now < p->granted_ns) return true;
+    struct pressure_facts facts = {.budget_bytes = e->plan.budget_bytes, .slots_bytes = e->plan.slots_bytes};
+    char why[300];
+    if (engine_machine_limit(e, &facts.allowed_bytes, why, NULL)) return true; /* nothing is known */
+    const uint64_t most = most_bytes(&facts), part = e->plan.slots_bytes / GRANT_PART;
+    if (bytes > most) {
+        p->denied_ns = now + DENIED_NS;
+        p->next_ns = 0; /* what is there already may be too much */
+        return false;
+    }
+    p->granted_bytes = bytes + (part > GRANT_MIN ? part : GRANT_MIN);
+    if (p->granted_bytes > most) p->granted_bytes = most;
+    p->granted_ns = now + LOOK_EVERY_NS;
+    return true;
 }

@@ -10,7 +10,8 @@ struct engine_pressure {
     uint64_t changed_ns;  /* when the limit was changed last */
     uint64_t limit_bytes; /* of the cache, now */
     uint64_t shrinks, shrunk_bytes, grows;
-    bool at_floor; /* said */
+    uint64_t granted_bytes, granted_ns, denied_ns; /* the cache may grow to; until; may not grow until */
+    bool at_floor;                                 /* said */
 };
 
 /* The decision, pure (a table in the tests). */
@@ -27,7 +28,9 @@ uint64_t pressure_limit(const struct pressure_facts *f);
 uint64_t pressure_margin_bytes(uint64_t allowed_bytes);
 
 void pressure_open(sluice_engine *e);
-/* Between steps; looks at most a few times a second. */
+/* Between layers and steps; looks at most a few times a second. */
 void pressure_relieve(sluice_engine *e);
+/* Whether the cache may have so many bytes now (expert_cache_config): what was planned may not be there any more. */
+bool pressure_may_grow(void *engine, uint64_t bytes);
 
 #endif

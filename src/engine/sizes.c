@@ -13,9 +13,11 @@ uint64_t sizes_memory_bytes(const sluice_engine *e)
 
 enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
 {
-    static const uint32_t quarters[] = {2, 3, 5, 6, 8, 12, 16}; /* of the budget */
+    static const uint32_t quarters[] = {2, 3, 5, 6, 8, 12, 16};
     const struct plan *p = &e->plan;
     const uint64_t rest = p->budget_bytes - p->slots_bytes;
+    /* Where most of the budget is not the cache, quarters of it are too coarse: of the cache, then. */
+    const bool fine = p->budget_bytes / 4 * 3 < rest + p->slots_floor_bytes;
     struct expert_ghost_config ghosts[EXPERT_GHOSTS_MAX];
     uint32_t n = 0;
     ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes};
@@ -23,7 +25,7 @@ enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
     bool full = p->slots_bytes >= p->slots_needed_bytes;
     for (size_t i = 0; i < sizeof quarters / sizeof *quarters; i++) {
         const uint64_t budget = p->budget_bytes / 4 * quarters[i];
-        uint64_t slots = budget > rest ? budget - rest : 0;
+        uint64_t slots = fine ? p->slots_bytes / 4 * quarters[i] : budget > rest ? budget - rest : 0;
         if (slots < p->slots_floor_bytes || (quarters[i] > 4 && full)) continue;
         if (slots >= p->slots_needed_bytes) {
             slots = p->slots_needed_bytes;

@@ -427,6 +427,13 @@ static uint32_t slots_of_next(const struct arena *a, uint32_t class_index, uint6
     return n < room ? n : (uint32_t)room;
 }
 
+/* Whoever watches the machine's memory may be against it, but for what the class cannot work without. */
+static bool may_grow(const struct arena *a, const struct arena_class *class, uint64_t bytes)
+{
+    const struct expert_cache_config *c = &a->config;
+    return !c->may_grow || arena_open(class) < class->floor || c->may_grow(c->user, a->committed_bytes + bytes);
+}
+
 /* Commits the frame that the class will want next and has it touched meanwhile. */
 static void look_ahead(struct arena *a, uint32_t class_index)
 {
@@ -435,7 +442,9 @@ static void look_ahead(struct arena *a, uint32_t class_index)
     if (!a->config.toucher || a->ahead != ARENA_NONE || frame == ARENA_NONE || a->frame_bytes < least) return;
     n = slots_of_next(a, class_index, a->chunks[frame].bytes);
     uint64_t bytes = (uint64_t)n * a->classes[class_index].shape->slot_bytes;
-    if (bytes == 0 || arena_set_bytes(a, frame, bytes) < 0) return; /* whoever needs it says so */
+    const uint64_t have = a->chunks[frame].bytes;
+    if (bytes == 0 || (bytes > have && !may_grow(a, &a->classes[class_index], bytes - have))) return;
+    if (arena_set_bytes(a, frame, bytes) < 0) return; /* whoever needs it says so */
     a->empty = a->chunks[frame].next_empty;
     a->ahead = frame;
     a->ahead_class = class_index;
@@ -478,6 +487,10 @@ static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
     if (n > class->shape->n_experts - arena_usable(class)) n = class->shape->n_experts - arena_usable(class);
     if (n > room) n = (uint32_t)room;
     uint64_t bytes = (uint64_t)n * slot_bytes;
+    if (bytes > h->bytes && !may_grow(a, class, bytes - h->bytes)) {
+        n = (uint32_t)(h->bytes / slot_bytes);
+        bytes = (uint64_t)n * slot_bytes;
+    }
     int error = bytes > h->bytes ? arena_set_bytes(a, chunk, bytes) : 0;
     if (error < 0) {
         say_refused(a, (size_t)(bytes - h->bytes), -error);

@@ -53,6 +53,10 @@ struct expert_cache_config {
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
     struct expert_verify *verify; /* NULL, or checks each part that arrives; outlives the cache */
     struct os_locker *locker;     /* NULL, or locks what is committed; outlives the cache */
+    /* NULL, or asked before the arena grows above its floor: may it have so many bytes in all? False: not now, what is
+     * there is used. */
+    bool (*may_grow)(void *user, uint64_t bytes);
+    void *user; /* of may_grow */
     /* NULL, or brings the next chunk's memory in while the present one is read into; outlives the cache. Used from
      * chunks of touch_bytes_min on (0: 4 MiB: below, a thread costs more than it saves). */
     struct os_toucher *toucher;
@@ -98,7 +102,7 @@ void expert_pump(struct expert_cache *c);
 void expert_guess(struct expert_cache *c, enum expert_source source, bool sure, uint32_t layer, const uint32_t *ids,
                   uint32_t n);
 /* Reads an expert into memory that nobody uses yet (never by eviction); false: there is none, or too much is on its
- * way. Already there, or on its way: true. */
+ * way, or its layer is being wanted. Already there, or on its way: true. */
 bool expert_warm(struct expert_cache *c, uint32_t key);
 /* Waits until the warm-up reads under way have ended, at most about wait_ns; the number of those left. */
 uint32_t expert_warm_wait(struct expert_cache *c, uint64_t wait_ns);
@@ -111,8 +115,8 @@ void expert_pin(struct expert_cache *c, const uint32_t *keys, uint32_t n);
  * lately stay, up to half of the slots, until the next decode step. */
 void expert_step(struct expert_cache *c, uint32_t n_tokens, bool decode);
 
-/* Between steps: the limit of the arena becomes `bytes` (at least the floor, at most slots_bytes of the configuration).
- * Returns the bytes that went back to the system. */
+/* While no layer is wanted: the limit of the arena becomes `bytes` (at least the floor, at most slots_bytes of the
+ * configuration). Returns the bytes that went back to the system. */
 uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes);
 
 /* Policy's inputs. selected: the router's choice for one token (also those that were resident); ahead: the token's

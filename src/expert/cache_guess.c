@@ -278,7 +278,7 @@ void expert_step(struct expert_cache *c, uint32_t n_tokens, bool decode)
 uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes)
 {
     struct arena *a = &c->arena;
-    BASE_ASSERT(!c->want.active, "the limit changes between steps");
+    BASE_ASSERT(!c->want.active, "the limit changes between layers");
     if (bytes >= a->committed_bytes) {
         arena_set_limit(a, bytes);
         return 0;

@@ -546,6 +546,71 @@ static void test_shrinks_and_grows_back(void **state)
     fault_os_destroy(&f);
 }
 
+static sluice_engine *watched;
+static uint64_t committed_most, committed_last; /* of the cache, seen between layers */
+
+static bool watch(void *user, const struct sluice_progress *p)
+{
+    (void)user;
+    struct sluice_stats s;
+    if (!watched || p->phase != SLUICE_PHASE_PREFILL) return true;
+    sluice_stats(watched, &s);
+    committed_last = s.slots_bytes;
+    if (s.slots_bytes > committed_most) committed_most = s.slots_bytes;
+    return true;
+}
+
+/* A chunk is long: memory that gets short meanwhile is not taken, and what is there is given back before it ends. */
+static void test_pressure_within_a_chunk(void **state)
+{
+    (void)state;
+    static struct fault_os f;
+    struct os_memory memory;
+    uint64_t want, sum = 0;
+    struct sluice_options o = options();
+    o.experts = "90%";
+    o.chunk = N_PROMPT;
+    o.progress = watch;
+    run(&o, &want);
+    os_memory(&memory);
+    const struct os_memory plenty = memory;
+    fault_os_init(&f);
+    f.memory = &memory;
+    sluice_engine *e;
+    sluice_session *s;
+    struct sluice_stats at_open, grown;
+    if (engine_open(&f.calls, &o, &e, &err)) fail_msg("%s", err.message);
+    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+    sluice_stats(e, &at_open);
+    watched = e;
+    committed_most = 0;
+    memory.available_bytes = 0;
+    memory.cgroup_room_bytes = UINT64_MAX;
+    talk(s, 0, N_PROMPT, 0, &sum);
+    assert_int_equal(committed_most, at_open.slots_bytes); /* it did not grow */
+    memory = plenty;
+    fault_skip_time(&f, (uint64_t)1000000000);
+    for (int i = 0; i < 40; i++) { /* back, slowly */
+        fault_skip_time(&f, (uint64_t)6000000000);
+        sum = 0;
+        assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
+        talk(s, 0, N_PROMPT, 0, &sum);
+    }
+    sluice_stats(e, &grown);
+    assert_true(grown.slots_bytes > 2 * at_open.slots_bytes);
+    memory.available_bytes = 0;
+    fault_skip_time(&f, (uint64_t)1000000000);
+    assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
+    sum = 0;
+    talk(s, 0, N_PROMPT, N_DECODE, &sum);
+    assert_true(committed_last < grown.slots_bytes / 2); /* before the last layer of the chunk */
+    assert_int_equal(sum, want);
+    watched = NULL;
+    sluice_session_close(s);
+    sluice_engine_close(e);
+    fault_os_destroy(&f);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -568,12 +633,19 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefetch),       cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_usage),          cmocka_unit_test(test_usage_beside_the_model),
-        cmocka_unit_test(test_hotlist),        cmocka_unit_test(test_pins),
-        cmocka_unit_test(test_automatic_pins), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_simulated_use),  cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_decision),       cmocka_unit_test(test_shrinks_and_grows_back),
+        cmocka_unit_test(test_prefetch),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_usage_beside_the_model),
+        cmocka_unit_test(test_hotlist),
+        cmocka_unit_test(test_pins),
+        cmocka_unit_test(test_automatic_pins),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_simulated_use),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_decision),
+        cmocka_unit_test(test_shrinks_and_grows_back),
+        cmocka_unit_test(test_pressure_within_a_chunk),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
