@@ -44,8 +44,8 @@ static enum sluice_status render(const sluice_engine *e, const struct sluice_mes
     struct text_message *m = calloc(n ? n : 1, sizeof *m);
     if (!m) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu messages", n);
     for (size_t i = 0; i < n; i++) m[i] = (struct text_message){.role = messages[i].role, .text = messages[i].text};
-    enum sluice_status st = e->chat_template ? template_render(e, m, n, out, err)
-                                             : text_chat_render_marked(e->chat, m, n, true, out, err);
+    enum sluice_status st =
+        e->chat_template ? template_render(e, m, n, out, err) : text_chat_render_marked(e->chat, m, n, true, out, err);
     free(m);
     return st;
 }

@@ -26,7 +26,7 @@ struct model_layer {
     struct model_tensor q_bias, k_bias, v_bias, o_bias, qkv_bias;      /* optional */
     struct model_tensor q_scale, k_scale, v_scale, o_scale, qkv_scale; /* optional factors [1], before the bias */
     struct model_tensor q_norm, k_norm;
-    struct model_tensor sinks;          /* [n_head] */
+    struct model_tensor sinks; /* [n_head] */
     /* latent attention: q_a and q_b in place of q; kv_b, or k_b and v_b a head */
     struct model_tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b, k_b, v_b;
     /* indexer of sparse attention (indexer.h) */
