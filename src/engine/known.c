@@ -15,7 +15,6 @@
 /* The warm-up loads what a first prompt would want with even odds: reading others costs more than it saves. The prompt
  * is as long as what coding agents send (median, FIELD.md). */
 #define WARM_PROMPT_TOKENS 249.0
-#define WARM_ODDS 0.5
 #define PIN_SHARE 4u         /* automatic pins: at most one slot in so many */
 #define PIN_LEARNED 256.0    /* tokens of heat before any are chosen */
 #define PIN_TRIAL_TOKENS 32u /* decoded tokens that judge a choice */
@@ -232,10 +231,8 @@ static void pin_reconsider(sluice_engine *e)
                       : "pins: %" PRIu32 " experts may leave again: keeping them does not pay (%.1f %%)",
                  k->n_pins, without ? 100 * ((double)without - (double)with) / (double)without : 0.0);
     k->pinned = pays;
-    if (pays) expert_pin(e->cache, k->pins, k->n_pins);
+    expert_pin(e->cache, k->pins, pays ? k->n_pins : 0);
     pin_try(e); /* what follows judges the next choice */
-    if (pays) return;
-    expert_pin(e->cache, NULL, 0);
 }
 
 static enum sluice_status open_pins(sluice_engine *e, struct sluice_error *err)

@@ -119,7 +119,6 @@ uint32_t routes_begin(sluice_engine *e, uint32_t n_tokens, bool decode, struct r
     r->wait_ns = x.wait_ns;
     r->read_bytes = x.read_bytes;
     r->wants = x.hits + x.misses;
-    r->misses = x.misses;
     r->busy_ns = io.busy_ns;
     r->io_bytes = io.read_bytes;
     return choice->route == ROUTE_TOKEN ? 1 : n_tokens;
@@ -140,10 +139,14 @@ void routes_end(sluice_engine *e, uint32_t n_tokens, bool decode, const struct r
     learn(&f->compute_ns[route_size(n_tokens)], (double)(ns > wait ? ns - wait : 0) / n_tokens);
     const double busy = (double)(io.busy_ns - r->busy_ns);
     if (busy > BUSY_NS_MIN) learn(&f->read_bytes_ns, (double)(io.read_bytes - r->io_bytes) / busy);
-    if (wants && !decode) learn(&f->missing, (double)(x.misses - r->misses) / (double)wants);
+    if (wants && !decode) { /* by bytes: what was read ahead was not missed any more */
+        const double missing = (double)(x.read_bytes - r->read_bytes) / ((double)wants * f->expert_bytes);
+        learn(&f->missing, missing < 1 ? missing : 1);
+    }
     if (wants && n_tokens > 1) {
-        f->crowd = 1;
-        learn(&f->crowd, (double)wants / f->n_layers / route_union(f, n_tokens));
+        struct route_facts alone = *f;
+        alone.crowd = 1;
+        learn(&f->crowd, (double)wants / f->n_layers / route_union(&alone, n_tokens));
     }
     if (decode) return;
     r->of[choice->route].steps++;

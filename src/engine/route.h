@@ -16,7 +16,7 @@ struct route_facts {
     double compute_ns[ROUTE_SIZES];      /* of one token in a chunk of that size, without waiting */
     double expert_bytes;                 /* of one */
     uint32_t n_layers, n_expert, n_used; /* layers with experts; of the largest */
-    double missing;                      /* share of wanted experts that was not there, lately, 0..1 */
+    double missing;                      /* share of wanted experts' bytes that had to be read, lately, 0..1 */
     double crowd; /* distinct experts of a chunk, against what independent uniform choices would give; 1: as
                      many */
 };
@@ -38,7 +38,7 @@ struct engine_routes {
         uint64_t steps, tokens, layers, predicted_ns, ns, read_bytes;
     } of[ROUTES];
     /* when the running chunk began */
-    uint64_t began_ns, wait_ns, read_bytes, wants, misses, busy_ns, io_bytes;
+    uint64_t began_ns, wait_ns, read_bytes, wants, busy_ns, io_bytes;
     uint64_t layers_whole, layers_selected;
 };
 

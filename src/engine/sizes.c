@@ -21,7 +21,8 @@ enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
     struct expert_ghost_config ghosts[EXPERT_GHOSTS_MAX];
     uint32_t n = 0;
     ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes};
-    ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes, .kept = e->known.pin_keep};
+    if (e->known.pin_keep)
+        ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes, .kept = e->known.pin_keep};
     bool full = p->slots_bytes >= p->slots_needed_bytes;
     for (size_t i = 0; i < sizeof quarters / sizeof *quarters; i++) {
         const uint64_t budget = p->budget_bytes / 4 * quarters[i];
@@ -62,7 +63,7 @@ void sizes_fill(const sluice_engine *e, struct sluice_stats *out)
     if (now.hits + now.misses == 0) return;
     double best = 0;
     for (uint32_t i = 0; i < e->sizes.n && out->n_sizes < SLUICE_SIZES_MAX; i++) {
-        if (i == SIZES_PINNED) continue;
+        if (i == SIZES_PINNED && e->known.pin_keep) continue;
         expert_ghosts_result(e->sizes.ghosts, i, &r);
         const double rate = 1e9 / token_ns(e, &now, &r);
         size_t at = out->n_sizes++;

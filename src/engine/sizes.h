@@ -5,9 +5,9 @@
 #include "expert/ghost.h"
 #include "sluice.h"
 
-/* Ghost 0 is as large as the cache and has no pins; ghost 1 the same with the pins on trial (--pin auto); the others
- * are the other sizes. */
-enum { SIZES_PLAIN, SIZES_PINNED, SIZES_FIRST };
+/* Ghost 0 is as large as the cache and has no pins; with --pin auto, ghost 1 is the same with the pins on trial; the
+ * others are the other sizes. */
+enum { SIZES_PLAIN, SIZES_PINNED };
 
 struct engine_sizes {
     struct expert_ghosts *ghosts; /* NULL: a dense model */

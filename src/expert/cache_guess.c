@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define GUESS_READS_MAX 8      /* under way at once; certain ones are not counted */
+#define GUESS_READS_MAX 8      /* nobody's reads under way at once, up to which a guess that is not sure begins */
 #define WARM_READS_MAX 48      /* enough to fill the disk's queue */
 #define PREFILL_LARGE 32       /* tokens of a step from which decode's experts are protected */
 #define DECODE_WINDOW 256u     /* tokens that decode's working set goes back */

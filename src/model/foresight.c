@@ -89,18 +89,22 @@ void foresight_learn(struct model_run *r, const struct model_step *s, uint32_t l
 
 /* ---- naming ---- */
 
-/* Remembers a ranked list for its outcome, and tells the cache its leading ranks. */
-static void name(struct model_run *r, enum predict_source source, enum expert_source as, uint32_t layer,
-                 const uint32_t *ids, uint32_t n)
+/* Remembers a ranked list for its outcome, and tells the cache its leading ranks; returns how many of those were not
+ * there. */
+static uint32_t name(struct model_run *r, enum predict_source source, enum expert_source as, uint32_t layer,
+                     const uint32_t *ids, uint32_t n)
 {
     struct foresight_names *names = names_of(r, source, layer);
     const uint32_t width = predict_width(r->foresight->predict, source, n);
+    uint32_t n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
         names->ids[i] = (uint16_t)ids[i];
         names->asked[i] = !expert_known(r->cache, layer, ids[i]);
+        n_asked += i < width && names->asked[i];
     }
     names->n = (uint8_t)n;
     expert_guess(r->cache, as, false, layer, ids, width);
+    return n_asked;
 }
 
 /* The scores by which the router of `layer` would choose on the present residual stream of tokens [begin, begin + n),
@@ -171,8 +175,10 @@ static void name_for_prompt(struct model_run *r, const struct model_step *s, uin
     uint32_t n = 0;
     if (looks && f->route != FORESIGHT_LAYERS) n = look_all(r, s, to);
     bool whole = f->route == FORESIGHT_LAYERS;
-    if (f->route == FORESIGHT_BY_COST && n) /* what is missing of all, against what is missing of the named ones */
-        whole = f->whole_cost * missing(r, to, NULL, n_expert) <= missing(r, to, f->ids, n);
+    if (f->route == FORESIGHT_BY_COST && n) { /* what is missing of all, against what is missing of the named ones */
+        const uint32_t n_missing = missing(r, to, f->ids, n);
+        whole = n_missing && f->whole_cost * missing(r, to, NULL, n_expert) <= n_missing;
+    }
     if (whole) {
         for (uint32_t e = 0; e < n_expert; e++) f->ids[e] = e;
         expert_guess(r->cache, EXPERT_LAYERS, true, to, f->ids, n_expert);
@@ -187,7 +193,8 @@ void foresight_ahead(struct model_run *r, const struct model_step *s, uint32_t l
 {
     struct model_foresight *f = r->foresight;
     uint32_t to = layer + 1;
-    if (!f || f->n_full >= FULL_STEPS) return;
+    /* The first miss of a step ends that, so that a prompt on something new is read ahead from its first layers on. */
+    if (!f || (f->n_full >= FULL_STEPS && expert_cache_misses(r->cache) == f->misses)) return;
     while (to < r->model->hp.n_layer && !r->model->layers[to].is_moe) to++;
     if (to == r->model->hp.n_layer) return;
     if (s->n_tokens > 1)
@@ -209,8 +216,7 @@ static void name_for_next(struct model_run *r)
         for (uint32_t j = 0; j < most; j++) last[j] = f->last[(size_t)layer * hp->n_expert_used + j];
         uint32_t n = predict_next(f->predict, layer, last, most, ids, most);
         if (!n) return;
-        name(r, PREDICT_NEXT, EXPERT_NEXT, layer, ids, n);
-        n_reads += missing(r, layer, ids, predict_width(f->predict, PREDICT_NEXT, n));
+        n_reads += name(r, PREDICT_NEXT, EXPERT_NEXT, layer, ids, n);
     }
 }
 

@@ -166,7 +166,7 @@ static void test_a_guess_comes_true(void **state)
     rig_end(&r);
 }
 
-/* Without a guess the same want reads everything: the switch does something. */
+/* While a demanded read hangs, no guess begins; once it is done, they do. */
 static void test_guesses_wait_for_demand(void **state)
 {
     (void)state;
