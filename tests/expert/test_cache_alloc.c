@@ -1,39 +1,14 @@
 /* After it was created the cache allocates nothing: the allocator is wrapped by the linker and counts. */
 #include "cache_rig.h"
+#include "counting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-static atomic_uint n_calls;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *p, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *p, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    atomic_fetch_add(&n_calls, 1);
-    return __real_malloc(bytes);
-}
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    atomic_fetch_add(&n_calls, 1);
-    return __real_calloc(n, bytes);
-}
-void *__wrap_realloc(void *p, size_t bytes)
-{
-    atomic_fetch_add(&n_calls, 1);
-    return __real_realloc(p, bytes);
-}
 
 static void test_no_allocation(void **state)
 {
@@ -46,10 +21,10 @@ static void test_no_allocation(void **state)
         rig_init(&r, 3);
         rig_open(&r, backends[b % n], false, 0);
         uint64_t floor = expert_cache_floor_bytes(r.catalog);
-        unsigned before = atomic_load(&n_calls);
+        unsigned before = counting_calls;
         assert_int_equal(rig_cache(&r, (enum policy_kind)(b / n), 2 * floor), SLUICE_OK);
-        assert_true(atomic_load(&n_calls) > before); /* the counter counts */
-        before = atomic_load(&n_calls);
+        assert_true(counting_calls > before); /* the counter counts */
+        before = counting_calls;
         for (uint32_t i = 0; i < 300; i++) {
             uint32_t ids[RIG_EXPERTS], n_ids = i % 7 ? RIG_USED : RIG_EXPERTS, layer = r.layers[i % r.n_layers];
             rig_choose(&random, RIG_EXPERTS, ids, n_ids);
@@ -64,7 +39,7 @@ static void test_no_allocation(void **state)
             expert_tick(r.cache, 1);
             if (i % 50 == 49) expert_prompt(r.cache);
         }
-        assert_int_equal(atomic_load(&n_calls), before);
+        assert_int_equal(counting_calls, before);
         assert_true(rig_stats(&r).recarved > 0);
         rig_end(&r);
     }

@@ -1,5 +1,6 @@
 /* Ghost caches: on recorded routings they count what a replay counts, a sample of the layers comes close; on made-up
  * models they do what a naive cache of bytes does; nothing is allocated after they were made. */
+#include "counting.h"
 #include "expert/cache.h"
 #include "expert/ghost.h"
 #include "expert/replay.h"
@@ -13,37 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* ---- an allocator that counts ---- */
-
-static unsigned n_calls;
-static size_t n_bytes;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *p, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *p, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    n_calls++;
-    n_bytes += bytes;
-    return __real_malloc(bytes);
-}
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    n_calls++;
-    n_bytes += n * bytes;
-    return __real_calloc(n, bytes);
-}
-void *__wrap_realloc(void *p, size_t bytes)
-{
-    n_calls++;
-    n_bytes += bytes;
-    return __real_realloc(p, bytes);
-}
 
 /* ---- helpers ---- */
 
@@ -60,9 +30,9 @@ static struct expert_ghosts *make(const struct expert_catalog *c, enum policy_ki
 {
     struct expert_ghosts *g = NULL;
     struct sluice_error err;
-    const size_t before = n_bytes;
+    const size_t before = counting_bytes;
     if (expert_ghosts_create(c, policy, configs, n, layers_max, &g, &err)) fail_msg("%s", err.message);
-    const size_t bytes = n_bytes - before, said = expert_ghosts_memory_bytes(c, n, layers_max);
+    const size_t bytes = counting_bytes - before, said = expert_ghosts_memory_bytes(c, n, layers_max);
     assert_true(bytes > 0 && bytes <= said);
     return g;
 }
@@ -503,7 +473,7 @@ static void test_nothing_is_allocated(void **state)
     for (int policy = 0; policy < POLICY_KINDS; policy++) {
         struct expert_ghosts *g = make(c, (enum policy_kind)policy, configs, 2, 4);
         struct shape_random r = {7};
-        const unsigned before = n_calls;
+        const unsigned before = counting_calls;
         assert_true(before > 0); /* the counter counts */
         for (uint32_t token = 0; token < 300; token++) {
             expert_ghosts_begin(g, true);
@@ -521,7 +491,7 @@ static void test_nothing_is_allocated(void **state)
             }
         }
         result(g, 0);
-        assert_int_equal(n_calls, before);
+        assert_int_equal(counting_calls, before);
         expert_ghosts_destroy(g);
     }
     expert_catalog_destroy(c);

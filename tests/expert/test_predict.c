@@ -1,5 +1,6 @@
 /* Guesses: the learned tables against a naive model and against known optima, the width, the gate, the seams, and that
  * nothing is allocated. On recorded routings transitions must beat popularity (left out without the traces). */
+#include "counting.h"
 #include "expert/predict.h"
 #include "expert/trace.h"
 #include "naive_predict.h"
@@ -16,35 +17,6 @@
 
 #define BOTH (1u << PREDICT_TRANSITIONS | 1u << PREDICT_NEXT)
 #define MS 1000000u
-
-static unsigned n_calls;
-static size_t n_bytes;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t n, size_t bytes);
-void *__real_realloc(void *p, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t n, size_t bytes);
-void *__wrap_realloc(void *p, size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    n_calls++;
-    n_bytes += bytes;
-    return __real_malloc(bytes);
-}
-void *__wrap_calloc(size_t n, size_t bytes)
-{
-    n_calls++;
-    n_bytes += n * bytes;
-    return __real_calloc(n, bytes);
-}
-void *__wrap_realloc(void *p, size_t bytes)
-{
-    n_calls++;
-    n_bytes += bytes;
-    return __real_realloc(p, bytes);
-}
 
 /* ---- models ---- */
 
@@ -65,10 +37,10 @@ static struct predict *make(const uint32_t *n_experts, const uint32_t *n_used, u
 {
     struct expert_catalog *c = catalog_of(n_experts, n_used, n_layers);
     struct predict *p = NULL;
-    n_bytes = 0;
+    counting_bytes = 0;
     assert_int_equal(predict_create(c, tables, &p, NULL), SLUICE_OK);
-    assert_int_equal(n_bytes, predict_memory_bytes(c, tables)); /* what is told is what is held */
-    expert_catalog_destroy(c);                                  /* is not needed any more */
+    assert_int_equal(counting_bytes, predict_memory_bytes(c, tables)); /* what is told is what is held */
+    expert_catalog_destroy(c);                                         /* is not needed any more */
     return p;
 }
 
@@ -180,14 +152,14 @@ static void test_naive(void **state)
         memcpy(naive->n_experts, models[m % 4].n_experts, sizeof naive->n_experts);
         memcpy(naive->n_used, models[m % 4].n_used, sizeof naive->n_used);
         struct predict *p = make(naive->n_experts, naive->n_used, NAIVE_PREDICT_LAYERS, BOTH);
-        const unsigned before = n_calls;
+        const unsigned before = counting_calls;
         for (uint32_t i = 0; i < 150; i++) {
             uint32_t n = shape_below(&r, 4) ? 1 : 1 + shape_below(&r, 9);
             if (i % 50 == 49) n = PREDICT_AHEAD_MAX - 1 + shape_below(&r, 40); /* both sides of the seam */
             random_step(p, naive, n, &r);
             if (i % 5 == 0) ask(p, naive, &r);
         }
-        assert_int_equal(n_calls, before); /* nothing is allocated */
+        assert_int_equal(counting_calls, before); /* nothing is allocated */
         predict_destroy(p);
     }
     free(naive);
