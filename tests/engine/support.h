@@ -26,4 +26,9 @@ double support_nmse(const float *got, const float *want, size_t n);
 /* Rows where want's best leads its second by more than gap but got's best is another. */
 size_t support_argmax_faults(const float *got, const float *want, size_t n_rows, size_t n_vocab, double gap);
 
+/* A log for options.log that is kept: was a line with this in it said since the last support_forget_lines? */
+void support_keep_line(void *user, enum sluice_log_level level, const char *line);
+bool support_said(const char *part);
+void support_forget_lines(void);
+
 #endif

@@ -16,36 +16,19 @@
 
 #define N_PROMPT 24
 #define N_DECODE 40
-#define LINES_MAX 200
 
 static char model[SUPPORT_PATH_MAX], folder[64], usage[100], hotlist[100];
-static char lines[LINES_MAX][600];
-static size_t n_lines;
 static struct sluice_error err;
-
-static void keep_line(void *user, enum sluice_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    if (n_lines < LINES_MAX) snprintf(lines[n_lines++], sizeof lines[0], "%s", line);
-}
-
-static bool said(const char *part)
-{
-    for (size_t i = 0; i < n_lines; i++)
-        if (strstr(lines[i], part)) return true;
-    return false;
-}
 
 static struct sluice_options options(void)
 {
     struct sluice_options o = support_options(model);
-    o.log = keep_line;
+    o.log = support_keep_line;
     o.experts = "40%";
     o.ctx = 512;
     o.threads = 1;
     o.io = "sync"; /* reads happen when they are polled: figures do not depend on the disk */
-    n_lines = 0;
+    support_forget_lines();
     return o;
 }
 
@@ -158,7 +141,7 @@ static void test_routes(void **state)
     o.route = "auto";
     run(&o, &sum);
     assert_int_equal(sum, want);
-    assert_true(said("route "));
+    assert_true(support_said("route "));
     o.route = "fast";
     refused(&o, SLUICE_ERR_USAGE, "token, selected and layers");
 }
@@ -231,9 +214,9 @@ static void test_usage_beside_the_model(void **state)
     assert_non_null(f);
     fputs("rubbish", f);
     fclose(f);
-    n_lines = 0;
+    support_forget_lines();
     run(&o, &sum);
-    assert_true(said(path) && said("going on without it"));
+    assert_true(support_said(path) && support_said("going on without it"));
     char text[20] = "";
     f = fopen(path, "rb");
     assert_non_null(f);
@@ -351,9 +334,9 @@ static void test_automatic_pins(void **state)
         if (stats.pinned > most) most = stats.pinned;
     }
     returns = false;
-    assert_true(said("stay from now on"));
+    assert_true(support_said("stay from now on"));
     assert_true(most > 0 && most <= stats.experts_slots / 4 + 1);
-    assert_true(said("may leave again"));
+    assert_true(support_said("may leave again"));
     sluice_session_close(s);
     sluice_engine_close(e);
 }
@@ -424,7 +407,7 @@ static void test_lock(void **state)
         assert_int_equal(stats.locked_bytes + stats.lock_skipped_bytes, stats.lock_wanted_bytes);
         assert_true(stats.lock_failed_bytes <= stats.lock_skipped_bytes);
         locked[i] = stats.lock_wanted_bytes;
-        assert_int_equal(said("locked as they are loaded"), i > 0);
+        assert_int_equal(support_said("locked as they are loaded"), i > 0);
         sluice_session_close(s);
         sluice_engine_close(e);
         fault_os_destroy(&f);
@@ -444,7 +427,7 @@ static void test_lock(void **state)
         assert_int_equal(stats.locked_bytes, 0);
         assert_int_equal(stats.lock_skipped_bytes, stats.lock_wanted_bytes);
         assert_int_equal(stats.lock_failed_bytes > 0, i == 0);
-        assert_true(said("locked "));
+        assert_true(support_said("locked "));
         sluice_engine_close(e);
         fault_os_destroy(&f);
     }
@@ -508,7 +491,7 @@ static void test_shrinks_and_grows_back(void **state)
     sluice_engine *e;
     sluice_session *s;
     struct sluice_stats a, b, c;
-    n_lines = 0;
+    support_forget_lines();
     if (engine_open(&f.calls, &o, &e, &err)) fail_msg("%s", err.message);
     assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
     talk(s, 0, N_PROMPT, 20, &sum);
@@ -524,7 +507,7 @@ static void test_shrinks_and_grows_back(void **state)
     assert_true(b.shrinks > 0 && b.shrunk_bytes > 0);
     assert_true(b.slots_limit_bytes < a.slots_limit_bytes);
     assert_true(b.slots_bytes <= b.slots_limit_bytes && b.slots_bytes < a.slots_bytes);
-    assert_true(said("memory is short"));
+    assert_true(support_said("memory is short"));
     memory = plenty;
     for (uint32_t i = N_PROMPT + 21; i < N_PROMPT + N_DECODE; i++) {
         fault_skip_time(&f, (uint64_t)6000000000);

@@ -13,26 +13,8 @@
 
 #include <cmocka.h>
 
-#define LINES_MAX 40
-
 static char model[SUPPORT_PATH_MAX], path[64];
-static char lines[LINES_MAX][600];
-static size_t n_lines;
 static struct sluice_error err;
-
-static void keep_line(void *user, enum sluice_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    if (n_lines < LINES_MAX) snprintf(lines[n_lines++], sizeof lines[0], "%s", line);
-}
-
-static bool said(const char *part)
-{
-    for (size_t i = 0; i < n_lines; i++)
-        if (strstr(lines[i], part)) return true;
-    return false;
-}
 
 static sluice_engine *open_with(const char *template)
 {
@@ -40,8 +22,8 @@ static sluice_engine *open_with(const char *template)
     sluice_engine *e;
     rewrite_gguf(model, path, &(struct rewrite){.put_str_key = "tokenizer.chat_template", .put_str = template});
     o.vocab_only = true;
-    o.log = keep_line;
-    n_lines = 0;
+    o.log = support_keep_line;
+    support_forget_lines();
     if (sluice_engine_open(&o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
     return e;
 }
@@ -136,7 +118,7 @@ static void test_one_that_cannot_be_used(void **state)
     sluice_engine *e = open_with("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>"); /* no endfor */
     struct sluice_model_info info;
     sluice_model_info(e, &info);
-    assert_true(said("chat template is not used"));
+    assert_true(support_said("chat template is not used"));
     assert_string_not_equal(info.chat_format, "template");
     const struct sluice_message m[] = {{"user", "Hello"}};
     char *text;
