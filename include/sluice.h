@@ -206,6 +206,15 @@ SLUICE_API size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out
 SLUICE_API enum sluice_status sluice_hotlist_write(const sluice_engine *e, const char *path, size_t max,
                                                    struct sluice_error *err);
 
+/* Where the experts of a layer are. */
+enum sluice_tier { SLUICE_TIER_DISK, SLUICE_TIER_LOADING, SLUICE_TIER_CACHE, SLUICE_TIER_PINNED };
+struct sluice_place {
+    uint8_t tier; /* enum sluice_tier */
+    float heat;   /* probability that a token chooses it, as learned so far; 0 if nothing was */
+};
+/* Returns how many routed experts the layer has (0: none); fills at most `max`. out may be NULL. */
+SLUICE_API size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max);
+
 /* ---- text ---- */
 
 struct sluice_encode_options {
@@ -239,6 +248,17 @@ SLUICE_API enum sluice_status sluice_chat_render(const sluice_engine *e, const s
  * that stand in a message's text are text. *ids is freed with sluice_free. */
 SLUICE_API enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluice_message *messages,
                                                  size_t n, int32_t **ids, size_t *n_ids, struct sluice_error *err);
+/* The same with everything that chat templates know. vars: a JSON object as Hugging Face templates get it: {"messages":
+ * [...], "tools": [...], "add_generation_prompt": true, "enable_thinking": false, ...}; messages have roles system,
+ * developer, user, assistant and tool, content (a text, or a list of {"type": "text", "text": ...}), tool_calls,
+ * reasoning_content. SLUICE_ERR_USAGE: not such an object, a role that is none of these, the template's own refusal,
+ * or tools (also in messages) with a built-in format: it knows none. */
+SLUICE_API enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *vars, size_t bytes,
+                                                      char **out, size_t *out_bytes, struct sluice_error *err);
+SLUICE_API enum sluice_status sluice_chat_encode_json(const sluice_engine *e, const char *vars, size_t bytes,
+                                                      int32_t **ids, size_t *n_ids, struct sluice_error *err);
+/* The Jinja source of the file's own chat template, NUL-terminated, or NULL: there is none, or it cannot be used. */
+SLUICE_API const char *sluice_chat_template(const sluice_engine *e);
 /* The text that ends an answer in the model's chat format ("<|im_end|>"), or ""; never NULL. */
 SLUICE_API const char *sluice_chat_stop(const sluice_engine *e);
 SLUICE_API void sluice_free(void *p);

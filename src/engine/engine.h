@@ -61,6 +61,7 @@ struct sluice_engine {
     enum text_chat_format chat;
     bool chat_exact;
     struct jinja_template *chat_template; /* the file's own, or NULL: `chat` is used */
+    char *chat_source;                    /* its text, or NULL */
     char architecture[64], name[128];
     struct model *model; /* NULL: vocabulary only */
 

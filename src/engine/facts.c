@@ -151,6 +151,23 @@ static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
     out->resident_peak_bytes = os_resident_peak_bytes();
 }
 
+size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max)
+{
+    if (!e->catalog || layer >= expert_catalog_n_layers(e->catalog)) return 0;
+    const uint32_t n = expert_catalog_layer(e->catalog, layer)->n_expert;
+    for (uint32_t x = 0; out && x < n && x < max; x++) {
+        const bool here = e->cache && expert_resident(e->cache, layer, x);
+        out[x].tier = here                                           ? SLUICE_TIER_CACHE
+                      : e->cache && expert_known(e->cache, layer, x) ? SLUICE_TIER_LOADING
+                                                                     : SLUICE_TIER_DISK;
+        if (here && expert_pinned(e->cache, layer, x)) out[x].tier = SLUICE_TIER_PINNED;
+        out[x].heat = e->known.usage
+                          ? (float)expert_usage_probability(e->known.usage, expert_catalog_key(e->catalog, layer, x))
+                          : 0;
+    }
+    return n;
+}
+
 /* A caller that was compiled against another version of the header gets the fields that both know; the rest of its
  * struct is zero. */
 static void give(void *out, size_t out_bytes, const void *all, size_t all_bytes)

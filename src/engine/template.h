@@ -15,6 +15,9 @@ uint64_t template_fixed_bytes(const sluice_engine *e);
  * template's own refusal (raise_exception), or a fault in it, with line and column. */
 enum sluice_status template_render(const sluice_engine *e, const struct text_message *messages, size_t n,
                                    struct text_rendered *out, struct sluice_error *err);
+/* The same from the variables as JSON; also with a built-in format, which knows roles and texts alone. */
+enum sluice_status template_render_json(const sluice_engine *e, const char *vars, size_t bytes,
+                                        struct text_rendered *out, struct sluice_error *err);
 /* Whether the rendering begins with BOS already. */
 bool template_has_bos(const sluice_engine *e, const struct text_rendered *r);
 

@@ -50,17 +50,40 @@ static enum sluice_status render(const sluice_engine *e, const struct sluice_mes
     return st;
 }
 
+static void give_text(struct text_rendered *r, char **out, size_t *bytes)
+{
+    *out = r->text;
+    *bytes = r->bytes;
+    r->text = NULL;
+    text_rendered_free(r);
+}
+
+/* The ids of a rendering, which is freed. */
+static enum sluice_status give_ids(const sluice_engine *e, struct text_rendered *r, int32_t **ids, size_t *n_ids,
+                                   struct sluice_error *err)
+{
+    enum sluice_status st = engine_check_text(e, r->bytes, err);
+    if (!st) {
+        const struct text_encode_options options = {
+            .special = true, .bos = !template_has_bos(e, r), .plain = r->said, .n_plain = r->n_said};
+        *ids = malloc((r->bytes + 8) * sizeof **ids);
+        st = *ids ? text_encode(e->tokenizer, r->text, r->bytes, &options, *ids, r->bytes + 8, n_ids, err)
+                  : base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ids of %zu bytes of text", r->bytes);
+    }
+    text_rendered_free(r);
+    if (!st) return SLUICE_OK;
+    free(*ids);
+    *ids = NULL;
+    return st;
+}
+
 enum sluice_status sluice_chat_render(const sluice_engine *e, const struct sluice_message *messages, size_t n,
                                       char **out, size_t *bytes, struct sluice_error *err)
 {
     struct text_rendered r;
     enum sluice_status st = render(e, messages, n, &r, err);
-    if (st) return st;
-    *out = r.text;
-    *bytes = r.bytes;
-    r.text = NULL;
-    text_rendered_free(&r);
-    return SLUICE_OK;
+    if (!st) give_text(&r, out, bytes);
+    return st;
 }
 
 enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluice_message *messages, size_t n,
@@ -69,20 +92,28 @@ enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluic
     struct text_rendered r;
     *ids = NULL;
     enum sluice_status st = render(e, messages, n, &r, err);
-    if (st) return st;
-    if (!(st = engine_check_text(e, r.bytes, err))) {
-        const struct text_encode_options options = {
-            .special = true, .bos = !template_has_bos(e, &r), .plain = r.said, .n_plain = r.n_said};
-        *ids = malloc((r.bytes + 8) * sizeof **ids);
-        st = *ids ? text_encode(e->tokenizer, r.text, r.bytes, &options, *ids, r.bytes + 8, n_ids, err)
-                  : base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ids of %zu bytes of text", r.bytes);
-    }
-    text_rendered_free(&r);
-    if (!st) return SLUICE_OK;
-    free(*ids);
-    *ids = NULL;
+    return st ? st : give_ids(e, &r, ids, n_ids, err);
+}
+
+enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *vars, size_t bytes, char **out,
+                                           size_t *out_bytes, struct sluice_error *err)
+{
+    struct text_rendered r;
+    enum sluice_status st = template_render_json(e, vars, bytes, &r, err);
+    if (!st) give_text(&r, out, out_bytes);
     return st;
 }
+
+enum sluice_status sluice_chat_encode_json(const sluice_engine *e, const char *vars, size_t bytes, int32_t **ids,
+                                           size_t *n_ids, struct sluice_error *err)
+{
+    struct text_rendered r;
+    *ids = NULL;
+    enum sluice_status st = template_render_json(e, vars, bytes, &r, err);
+    return st ? st : give_ids(e, &r, ids, n_ids, err);
+}
+
+const char *sluice_chat_template(const sluice_engine *e) { return e->chat_source; }
 
 const char *sluice_chat_stop(const sluice_engine *e)
 {

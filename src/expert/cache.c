@@ -334,4 +334,10 @@ bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert)
     return c->arena.slot_of[expert_catalog_key(c->catalog, layer, expert)] != NONE;
 }
 
+bool expert_pinned(const struct expert_cache *c, uint32_t layer, uint32_t expert)
+{
+    return expert_resident(c, layer, expert) &&
+           (c->arena.keep[expert_catalog_key(c->catalog, layer, expert)] & ARENA_PINNED) != 0;
+}
+
 uint64_t expert_cache_misses(const struct expert_cache *c) { return c->stats.misses; }

@@ -155,6 +155,8 @@ uint64_t expert_cache_misses(const struct expert_cache *c);
 bool expert_resident(const struct expert_cache *c, uint32_t layer, uint32_t expert);
 /* There, or on its way. */
 bool expert_known(const struct expert_cache *c, uint32_t layer, uint32_t expert);
+/* There, and stays by expert_pin. */
+bool expert_pinned(const struct expert_cache *c, uint32_t layer, uint32_t expert);
 
 /* Walks every structure and asserts the invariants (tests; O(slots)). */
 void expert_cache_check(const struct expert_cache *c);
