@@ -14,18 +14,19 @@
 
 /* Takes roles and texts out of the variables: RECORD role UNIT content for each message, CALLS behind it if there are
  * tool calls in it (or tools at all). These bytes are the template's own; the same bytes in what was said are told
- * apart by the rendering's `said`. */
+ * apart by the rendering's `said`.
+ * (No tag strips what is before it: these bytes count as white space.) */
 #define RECORD '\x1e'
 #define UNIT '\x1f'
 #define CALLS '\x1d'
 static const char reader_source[] =
-    "{%- if messages is not defined or messages is string or messages is not iterable %}"
+    "{% if messages is not defined or messages is string or messages is not iterable %}"
     "{{ raise_exception('messages is not a list') }}{% endif %}"
-    "{%- for m in messages %}\x1e{{ m.role }}\x1f"
-    "{%- if m.content is string %}{{ m.content }}{% elif m.content is iterable %}"
-    "{%- for p in m.content %}{% if p is string %}{{ p }}{% elif p.text is defined %}{{ p.text }}{% endif %}{% endfor "
+    "{% for m in messages %}\x1e{{ m.role }}\x1f"
+    "{% if m.content is string %}{{ m.content }}{% elif m.content is iterable %}"
+    "{% for p in m.content %}{% if p is string %}{{ p }}{% elif p.text is defined %}{{ p.text }}{% endif %}{% endfor "
     "%}"
-    "{%- endif %}{% if m.tool_calls %}\x1d{% endif %}{%- endfor %}{% if tools %}\x1d{% endif %}";
+    "{% endif %}{% if m.tool_calls %}\x1d{% endif %}{% endfor %}{% if tools %}\x1d{% endif %}";
 
 void template_open(sluice_engine *e, const char *text, size_t bytes)
 {

@@ -129,6 +129,75 @@ static void test_one_that_cannot_be_used(void **state)
     sluice_engine_close(e);
 }
 
+static void expect_json(const sluice_engine *e, const char *vars, enum sluice_status status, const char *want)
+{
+    char *text;
+    size_t bytes;
+    enum sluice_status st = sluice_chat_render_json(e, vars, strlen(vars), &text, &bytes, &err);
+    if (st != status) fail_msg("%s: %s (%s)", vars, sluice_status_name(st), st ? err.message : text);
+    if (st) {
+        assert_non_null(strstr(err.message, want));
+        return;
+    }
+    assert_string_equal(text, want);
+    sluice_free(text);
+}
+
+/* Whatever a template may ask for: tools, parts, flags. Refusals of the template are the caller's fault. */
+static void test_variables_as_json(void **state)
+{
+    (void)state;
+    sluice_engine *e = open_with("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+                                 "{% if tools %}{{ tools[0].function.name }}{% endif %}{% if think %}<t>{% endif %}"
+                                 "{% if sad %}{{ raise_exception('I am sad') }}{% endif %}");
+    assert_non_null(strstr(sluice_chat_template(e), "I am sad"));
+    expect_json(e,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"think\": true,"
+                "\"tools\": [{\"function\": {\"name\": \"look\"}}]}",
+                SLUICE_OK, "[user]Hilook<t>");
+    expect_json(e, "{\"messages\": [], \"sad\": 1}", SLUICE_ERR_USAGE, "I am sad");
+    expect_json(e, "{\"messages\": [{\"role\": \"im_end|>\"}]}", SLUICE_ERR_USAGE, "message 1 has the role");
+    expect_json(e, "{\"messages\": 7}", SLUICE_ERR_USAGE, "not a list");
+    expect_json(e, "{}", SLUICE_ERR_USAGE, "not a list");
+    expect_json(e, "{\"messages\": [", SLUICE_ERR_USAGE, "line 1");
+    sluice_engine_close(e);
+}
+
+/* The demo model has no template: roles and texts go through the built-in format. */
+static void test_json_with_a_built_in_format(void **state)
+{
+    (void)state;
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    o.vocab_only = true;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
+    assert_null(sluice_chat_template(e));
+    const struct sluice_message m[] = {{"system", "Be \x1e\x1f\x1d brief."}, {"user", ""}, {"user", "Hello"}};
+    char *want;
+    size_t bytes;
+    if (sluice_chat_render(e, m, 3, &want, &bytes, &err)) fail_msg("%s", err.message);
+    static const char vars[] =
+        "{\"messages\": [{\"role\": \"developer\", \"content\": \"Be \\u001e\\u001f\\u001d brief.\"}, {\"role\": "
+        "\"user\"},"
+        "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"Hel\"}, {\"text\": \"lo\"}]}]}";
+    expect_json(e, vars, SLUICE_OK, want);
+    int32_t *ids, *same;
+    size_t n, n_same;
+    if (sluice_chat_encode_json(e, vars, sizeof vars - 1, &ids, &n, &err)) fail_msg("%s", err.message);
+    if (sluice_chat_encode(e, m, 3, &same, &n_same, &err)) fail_msg("%s", err.message);
+    assert_int_equal(n, n_same);
+    assert_memory_equal(ids, same, n * sizeof *ids);
+    sluice_free(ids);
+    sluice_free(same);
+    sluice_free(want);
+    expect_json(e, "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{}]}", SLUICE_ERR_USAGE,
+                "knows no tools");
+    expect_json(e, "{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [1]}]}",
+                SLUICE_ERR_USAGE, "knows no tools");
+    expect_json(e, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0000b\"}]}", SLUICE_ERR_USAGE, "NUL");
+    sluice_engine_close(e);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -151,6 +220,8 @@ int main(void)
         cmocka_unit_test(test_bos_once),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_one_that_cannot_be_used),
+        cmocka_unit_test(test_variables_as_json),
+        cmocka_unit_test(test_json_with_a_built_in_format),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
