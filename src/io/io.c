@@ -21,6 +21,7 @@
 #define PAUSE_NS_MAX ((uint64_t)64000000)
 #define UNFLUSHED_NS ((uint64_t)1000000) /* between attempts to pass reads on */
 #define BATCH 64u
+#define LOOKS_PER_LIMIT 30u /* the owner who waits looks at the clock at least so often within the limit */
 
 static uint64_t now_ns(const struct io *io) { return io->os->now_ns(io->os->user); }
 
@@ -262,6 +263,24 @@ static void piece_is_late(struct io *io, struct io_piece *p)
     if (r->state_ == REQUEST_RUNNING) report(io, r, REQUEST_STUCK_NEW);
 }
 
+static uint64_t look_ns(const struct io *io) { return io->config.wait_limit_ns / LOOKS_PER_LIMIT; }
+
+/* Only time that somebody watched counts against a read. A process that was stopped (SIGSTOP, a suspended machine), or
+ * whose owner computed for long, finds the clock far ahead: the worker threads have not run either, or run only now. So
+ * between two looks no more counts than the wait that was asked for and one look. */
+static void discount_unwatched(struct io *io, uint64_t now, uint64_t wait_ns)
+{
+    const uint64_t passed = now - io->seen_ns, most = wait_ns + look_ns(io);
+    io->seen_ns = now;
+    if (passed <= most) return;
+    const uint64_t off = passed - most;
+    for (unsigned i = 0; i < io->driver->places; i++) {
+        struct io_piece *p = &io->pieces[i];
+        if (p->state == PIECE_HANDED) p->started_ns = now - p->started_ns > off ? p->started_ns + off : now;
+    }
+    io->check_ns = now; /* all are looked at */
+}
+
 static void check_late(struct io *io, uint64_t now)
 {
     if (now < io->check_ns) return;
@@ -308,6 +327,7 @@ static void piece_hand(struct io *io, struct io_piece *p)
     p->serial = ++io->serial;
     p->begun = false;
     busy_begin(io, now);
+    if (io->n_handed == 0) io->seen_ns = now;
     p->state = PIECE_HANDED;
     io->n_handed++;
     io->handed_by[p->priority]++;
@@ -492,6 +512,7 @@ uint64_t io_next_event_ns(const struct io *io)
         if (io->pieces[i].state == PIECE_PAUSED && io->pieces[i].not_before_ns < at) at = io->pieces[i].not_before_ns;
     if (at == UINT64_MAX) return 0;
     uint64_t wait = at > now ? at - now : 0;
+    if (wait > look_ns(io)) wait = look_ns(io);
     return io->unflushed && wait > UNFLUSHED_NS ? UNFLUSHED_NS : wait;
 }
 
@@ -502,13 +523,18 @@ void io_advance(struct io *io, uint64_t wait_ns)
     pump(io);
     /* A driver of worker threads or a ring is waited for; what the lazy one started is back already. */
     struct io_piece *back[BATCH];
-    while (io->n_handed + io->n_stuck > 0 || (wait_ns > 0 && io->n_paused > 0)) {
-        unsigned n = d->reap(d, back, BATCH, wait_ns);
+    uint64_t wait_now_ns = wait_ns;
+    while (io->n_handed + io->n_stuck > 0 || (wait_now_ns > 0 && io->n_paused > 0)) {
+        unsigned n = d->reap(d, back, BATCH, wait_now_ns);
         for (unsigned i = 0; i < n; i++) piece_returned(io, back[i]);
-        wait_ns = 0;
+        wait_now_ns = 0;
         if (n < BATCH) break;
     }
-    if (io->n_handed > 0) check_late(io, now_ns(io));
+    if (io->n_handed > 0) {
+        const uint64_t now = now_ns(io);
+        discount_unwatched(io, now, wait_ns);
+        check_late(io, now);
+    }
     if (!d->lazy) pump(io);
 }
 

@@ -50,6 +50,7 @@ struct io {
     unsigned handed_by[IO_PRIORITIES];
     uint64_t serial;   /* of the last piece handed over */
     uint64_t check_ns; /* no piece is late before this */
+    uint64_t seen_ns;  /* when the clock was last looked at while pieces were handed over */
     bool unflushed;    /* the driver could not pass everything on */
 
     uint8_t *staging; /* io_read_now */

@@ -31,6 +31,17 @@ static void each(check one, uint64_t limit_ns)
     }
 }
 
+/* Time passes, and the room looks at the clock again and again. */
+static void pass(struct rig *r, uint64_t ns)
+{
+    for (const uint64_t step = LIMIT_NS / 100; ns > 0;) {
+        const uint64_t now = ns < step ? ns : step;
+        fault_skip_time(&r->fault, now);
+        io_poll(r->io, NULL, 0, false);
+        ns -= now;
+    }
+}
+
 static struct io_done poll_until(struct rig *r)
 {
     struct io_done done;
@@ -64,7 +75,7 @@ static void check_one_stuck(struct rig *r)
             assert_int_equal(done.status, SLUICE_OK);
             fine++;
             fault_wait_hung(&r->fault, 1);
-            fault_skip_time(&r->fault, LIMIT_NS + 1);
+            pass(r, LIMIT_NS + 1);
         }
     }
     assert_int_equal(stuck, 1);
@@ -106,7 +117,7 @@ static void check_all_stuck(struct rig *r)
     struct io_stats s;
     io_stats(r->io, &s);
     fault_wait_hung(&r->fault, s.backend == IO_URING ? 8 : 4); /* all places, all workers */
-    fault_skip_time(&r->fault, LIMIT_NS + 1);
+    pass(r, LIMIT_NS + 1);
     unsigned stuck = 0, late = 0;
     while (io_outstanding(r->io) > 0) {
         struct io_done done;
@@ -141,7 +152,7 @@ static void check_returns_unseen(struct rig *r)
     struct io_request q = rig_request(r, 0, 4096, IO_DEMAND, 0), *list = &q;
     assert_int_equal(io_submit(r->io, &list, 1, NULL), SLUICE_OK);
     fault_wait_hung(&r->fault, 1);
-    fault_skip_time(&r->fault, LIMIT_NS + 1);
+    pass(r, LIMIT_NS + 1);
     io_poll(r->io, NULL, 0, false);
     fault_release(&r->fault);
     for (unsigned i = 0; i < 1000 || fault_hung(&r->fault) > 0; i++) io_poll(r->io, NULL, 0, false);
@@ -154,6 +165,49 @@ static void check_returns_unseen(struct rig *r)
 }
 
 static void test_returns_unseen(void **state) { each(check_returns_unseen, LIMIT_NS); }
+
+/* The process was stopped (SIGSTOP) for much longer than the limit, with reads in flight: it is told nothing about the
+ * disk, once or several times. Time that passes while it runs counts as always, before and after. */
+static void check_stopped(struct rig *r)
+{
+    fault_add(&r->fault, (struct fault_rule){.kind = FAULT_HANG, .count = FAULT_ALWAYS});
+    struct io_request q[6], *list[6];
+    for (unsigned i = 0; i < 6; i++) {
+        q[i] = rig_request(r, i * 16384, 16384, IO_DEMAND, i * 16384);
+        list[i] = &q[i];
+    }
+    assert_int_equal(io_submit(r->io, list, 3, NULL), SLUICE_OK);
+    fault_wait_hung(&r->fault, 3);
+    pass(r, LIMIT_NS / 2);
+    struct io_done done;
+    for (int i = 0; i < 3; i++) {
+        fault_skip_time(&r->fault, 100 * LIMIT_NS);
+        assert_int_equal(io_poll(r->io, &done, 1, false), 0);
+    }
+    /* younger than the stop: the clock is looked at by others too */
+    fault_skip_time(&r->fault, 100 * LIMIT_NS);
+    assert_int_equal(io_submit(r->io, list + 3, 1, NULL), SLUICE_OK);
+    assert_int_equal(io_poll(r->io, &done, 1, false), 0);
+    fault_release(&r->fault);
+    for (int i = 0; i < 4; i++) assert_int_equal(poll_until(r).status, SLUICE_OK);
+    assert_int_equal(io_outstanding(r->io), 0);
+
+    fault_hang_again(&r->fault);
+    assert_int_equal(io_submit(r->io, list + 4, 2, NULL), SLUICE_OK);
+    fault_wait_hung(&r->fault, 2);
+    fault_skip_time(&r->fault, 100 * LIMIT_NS);
+    pass(r, LIMIT_NS / 2);
+    assert_int_equal(io_poll(r->io, &done, 1, false), 0);
+    pass(r, LIMIT_NS / 2 + 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(io_poll(r->io, &done, 1, false), 1);
+        assert_true(done.stuck);
+    }
+    fault_release(&r->fault);
+    for (int i = 0; i < 2; i++) assert_true(poll_until(r).released);
+}
+
+static void test_stopped(void **state) { each(check_stopped, LIMIT_NS); }
 
 static void check_read_now(struct rig *r)
 {
@@ -213,9 +267,9 @@ static void test_close_busy(void **state) { each(check_close_busy, LIMIT_NS); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_stuck), cmocka_unit_test(test_all_stuck), cmocka_unit_test(test_returns_unseen),
-        cmocka_unit_test(test_read_now),  cmocka_unit_test(test_close),     cmocka_unit_test(test_close_busy),
-
+        cmocka_unit_test(test_one_stuck),  cmocka_unit_test(test_all_stuck), cmocka_unit_test(test_returns_unseen),
+        cmocka_unit_test(test_stopped),    cmocka_unit_test(test_read_now),  cmocka_unit_test(test_close),
+        cmocka_unit_test(test_close_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
