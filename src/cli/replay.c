@@ -131,6 +131,7 @@ static enum sluice_status replay_one(const char *path, const struct replay_size 
     enum sluice_status status = trace_read(path, &trace, err);
     if (status) return status;
     t->trace = path;
+    snprintf(t->model, sizeof t->model, "%s", trace.model);
     find_slots(&trace, sizes, t);
     for (unsigned row = 0; row < t->n_rows && !status; row++) {
         const uint64_t begin = report_now_ns();

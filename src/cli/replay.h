@@ -15,6 +15,7 @@ struct replay_size {
 
 struct replay_table {
     const char *trace; /* path */
+    char model[128];   /* as the trace names it; may be empty */
     unsigned n_rows, n_sizes;
     unsigned policy[REPLAY_ROWS_MAX]; /* enum policy_kind or REPLAY_BELADY */
     uint32_t slots[REPLAY_SIZES_MAX]; /* of each layer */
@@ -28,7 +29,7 @@ const char *replay_row_name(unsigned policy);
 double replay_hit_rate(const struct replay_result *r);    /* 0 to 1 */
 double replay_token_bytes(const struct replay_result *r); /* read a token of decode */
 
-/* replay_plot.c: hit rate over slots, a picture a trace, below each other. */
+/* replay_plot.c: hit rate over slots, a panel a trace. */
 enum sluice_status replay_plot(const char *path, const struct replay_table *tables, unsigned n_tables,
                                struct sluice_error *err);
 

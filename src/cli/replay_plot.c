@@ -1,27 +1,52 @@
-/* The curves of `sluice replay` as an SVG picture. */
+/* The curves of `sluice replay` as an SVG picture: a panel a trace, up to three beside each other, one legend above
+ * all. It has a background and colours of its own, so that it can be read on a dark page too; no style sheet, no
+ * script. */
 #include "cli/out.h"
 #include "cli/replay.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDTH 760
-#define PANEL 400
-#define LEFT 70
-#define RIGHT 170 /* the legend */
-#define TOP 50
-#define BOTTOM 60
+#define MARGIN 16
+#define LEGEND_MARK 26
+#define LETTER 6.8 /* width of one, at most on average */
+#define LEGEND_LINE 22
+#define PANEL_TOP 32    /* the panel's heading */
+#define PANEL_BOTTOM 68 /* ticks in slots and in GB, and what they are */
+#define PANEL_LEFT 48
+#define PANEL_RIGHT 20
+#define LABEL_GAP 28 /* the least distance of two labels of the x axis */
 
-static const char *const colours[REPLAY_ROWS_MAX] = {"#888888", "#b8860b", "#d62728", "#2ca02c",
-                                                     "#9467bd", "#1f77b4", "#000000"};
+#define INK "#1f2328"
+#define FAINT "#59636e"
+#define GRID "#d8dee4"
 
-static double x_of(const struct replay_table *t, uint32_t slots, uint32_t most)
+/* Colours that people with any kind of colour vision tell apart, and dashes for those who see none. */
+static const struct {
+    const char *colour, *dash, *width;
+} looks[REPLAY_ROWS_MAX] = {
+    [POLICY_LRU] = {"#6e7781", "7 3", "2"},         [POLICY_LFU] = {"#e69f00", "2 2", "2"},
+    [POLICY_HOTNESS] = {"#d55e00", "9 3 2 3", "2"}, [POLICY_FREQ_AGE] = {"#009e73", "4 2", "2"},
+    [POLICY_EXPECTED] = {"#cc79a7", "12 3", "2"},   [POLICY_RECALL] = {"#0072b2", NULL, "3"},
+    [REPLAY_BELADY] = {"#1f2328", "2 3", "1.5"},
+};
+
+struct panel {
+    const struct replay_table *table;
+    double x0, x1, y0, y1; /* of the curves' area; y0 is the bottom: 0 % */
+    double least, most;    /* slots at x0 and x1 */
+    unsigned order[REPLAY_SIZES_MAX];
+};
+
+/* Equal ways are equal factors: what twice the memory brings is what one wants to know. */
+static double x_of(const struct panel *p, uint32_t slots)
 {
-    (void)t;
-    return LEFT + (double)(WIDTH - LEFT - RIGHT) * slots / most;
+    return p->most > p->least ? p->x0 + (p->x1 - p->x0) * log(slots / p->least) / log(p->most / p->least)
+                              : (p->x0 + p->x1) / 2;
 }
 
-static double y_of(double top, double rate) { return top + PANEL - BOTTOM - (PANEL - TOP - BOTTOM) * rate; }
+static double y_of(const struct panel *p, double rate) { return p->y0 - (p->y0 - p->y1) * rate; }
 
 /* Text of a path: what XML does not allow is escaped or replaced. */
 static void put_text(FILE *f, const char *text)
@@ -35,61 +60,165 @@ static void put_text(FILE *f, const char *text)
     }
 }
 
-static void put_axes(FILE *f, const struct replay_table *t, double top, uint32_t most)
+static void put_line(FILE *f, double x0, double y0, double x1, double y1, const char *colour)
 {
-    const double x0 = LEFT, x1 = WIDTH - RIGHT, y0 = y_of(top, 0);
-    fprintf(f, "<text x=\"%g\" y=\"%g\" font-weight=\"bold\">", x0, top + 30);
-    put_text(f, strrchr(t->trace, '/') ? strrchr(t->trace, '/') + 1 : t->trace);
+    fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x0, y0, x1, y1, colour);
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void put_stroke(FILE *f, unsigned policy)
+{
+    fprintf(f, " fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" stroke-linejoin=\"round\"", looks[policy].colour,
+            looks[policy].width);
+    if (looks[policy].dash) fprintf(f, " stroke-dasharray=\"%s\"", looks[policy].dash);
+}
+
+static void put_x_axis(FILE *f, const struct panel *p)
+{
+    const struct replay_table *t = p->table;
+    /* From the right, so that the largest size has its label. */
+    double free_up_to = p->x1 + LABEL_GAP;
+    for (unsigned i = t->n_sizes; i-- > 0;) {
+        const unsigned size = p->order[i];
+        const double x = x_of(p, t->slots[size]);
+        put_line(f, x, p->y0, x, p->y0 + 4, INK);
+        if (x + LABEL_GAP > free_up_to) continue;
+        free_up_to = x;
+        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%u</text>\n", x, p->y0 + 17, t->slots[size]);
+        const double gb = t->cache_bytes[size] / 1e9;
+        if (gb > 0)
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"" FAINT "\">%.*f</text>\n", x,
+                    p->y0 + 32,
+                    gb < 0.995  ? 2
+                    : gb < 9.95 ? 1
+                                : 0,
+                    gb);
+    }
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">expert slots a layer", (p->x0 + p->x1) / 2,
+            p->y0 + 51);
+    if (t->cache_bytes[0] > 0) fprintf(f, " <tspan fill=\"" FAINT "\">and GB of cache</tspan>");
+    fprintf(f, "</text>\n");
+}
+
+static void put_axes(FILE *f, const struct panel *p)
+{
+    const struct replay_table *t = p->table;
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" font-weight=\"bold\">", p->x0, p->y1 - 14);
+    const char *name = *t->model ? t->model : last_part(t->trace);
+    char cut[44];
+    snprintf(cut, sizeof cut, "%s", name);
+    char *end = strstr(cut, ".gguf");
+    if (end) *end = '\0';
+    put_text(f, cut);
     fprintf(f, "</text>\n");
     for (int i = 0; i <= 5; i++) {
-        const double y = y_of(top, i / 5.0);
-        fprintf(f, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"%s\"/>\n", x0, y, x1, y,
-                i ? "#dddddd" : "#000000");
-        fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"end\">%d %%</text>\n", x0 - 8, y + 4, 20 * i);
+        const double y = y_of(p, i / 5.0);
+        put_line(f, p->x0, y, p->x1, y, i ? GRID : INK);
+        fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%d %%</text>\n", p->x0 - 6, y + 4, 20 * i);
     }
-    fprintf(f, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"#000000\"/>\n", x0, y_of(top, 1), x0, y0);
-    for (unsigned i = 0; i < t->n_sizes; i++) {
-        const double x = x_of(t, t->slots[i], most);
-        fprintf(f, "<line x1=\"%.1f\" y1=\"%g\" x2=\"%.1f\" y2=\"%g\" stroke=\"#000000\"/>\n", x, y0, x, y0 + 5);
-        fprintf(f, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%u</text>\n", x, y0 + 19, t->slots[i]);
-    }
-    fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">expert slots a layer</text>\n", (x0 + x1) / 2, y0 + 40);
-    fprintf(f, "<text transform=\"translate(16 %g) rotate(-90)\" text-anchor=\"middle\">hits in decode</text>\n",
-            y_of(top, 0.5));
+    put_x_axis(f, p);
 }
 
-static void put_curve(FILE *f, const struct replay_table *t, unsigned row, const unsigned *order, double top,
-                      uint32_t most)
+static void put_curve(FILE *f, const struct panel *p, unsigned row)
 {
-    const char *colour = colours[t->policy[row]];
-    const bool is_default = t->policy[row] == POLICY_AUTO, limit = t->policy[row] == REPLAY_BELADY;
-    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s points=\"", colour,
-            is_default ? "3" : "1.5", limit ? " stroke-dasharray=\"6 4\"" : "");
+    const struct replay_table *t = p->table;
+    const unsigned policy = t->policy[row];
+    fprintf(f, "<polyline");
+    put_stroke(f, policy);
+    fprintf(f, " points=\"");
     for (unsigned i = 0; i < t->n_sizes; i++)
-        fprintf(f, "%.1f,%.1f ", x_of(t, t->slots[order[i]], most),
-                y_of(top, replay_hit_rate(&t->results[row][order[i]])));
+        fprintf(f, "%s%.1f,%.1f", i ? " " : "", x_of(p, t->slots[p->order[i]]),
+                y_of(p, replay_hit_rate(&t->results[row][p->order[i]])));
     fprintf(f, "\"/>\n");
-    const double x = WIDTH - RIGHT + 15, y = top + TOP + 10 + 20.0 * row;
-    fprintf(f, "<line x1=\"%g\" y1=\"%g\" x2=\"%g\" y2=\"%g\" stroke=\"%s\" stroke-width=\"%s\"%s/>\n", x, y, x + 25, y,
-            colour, is_default ? "3" : "1.5", limit ? " stroke-dasharray=\"6 4\"" : "");
-    fprintf(f, "<text x=\"%g\" y=\"%g\">%s%s</text>\n", x + 32, y + 4, replay_row_name(t->policy[row]),
-            is_default ? " (default)"
-            : limit    ? " (limit)"
-                       : "");
+    for (unsigned i = 0; i < t->n_sizes && policy == POLICY_AUTO; i++)
+        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x_of(p, t->slots[p->order[i]]),
+                y_of(p, replay_hit_rate(&t->results[row][p->order[i]])), looks[policy].colour);
 }
 
-static void put_panel(FILE *f, const struct replay_table *t, double top)
+static void put_panel(FILE *f, struct panel *p)
 {
-    unsigned order[REPLAY_SIZES_MAX];
-    uint32_t most = 1;
+    const struct replay_table *t = p->table;
     for (unsigned i = 0; i < t->n_sizes; i++) {
         unsigned at = i;
-        for (; at > 0 && t->slots[order[at - 1]] > t->slots[i]; at--) order[at] = order[at - 1];
-        order[at] = i;
-        if (t->slots[i] > most) most = t->slots[i];
+        for (; at > 0 && t->slots[p->order[at - 1]] > t->slots[i]; at--) p->order[at] = p->order[at - 1];
+        p->order[at] = i;
     }
-    put_axes(f, t, top, most);
-    for (unsigned row = 0; row < t->n_rows; row++) put_curve(f, t, row, order, top, most);
+    p->least = t->slots[p->order[0]];
+    p->most = t->slots[p->order[t->n_sizes - 1]];
+    put_axes(f, p);
+    /* The default on top of the others. */
+    for (unsigned row = 0; row < t->n_rows; row++)
+        if (t->policy[row] != POLICY_AUTO) put_curve(f, p, row);
+    for (unsigned row = 0; row < t->n_rows; row++)
+        if (t->policy[row] == POLICY_AUTO) put_curve(f, p, row);
+}
+
+static const char *legend_note(unsigned policy)
+{
+    return policy == POLICY_AUTO ? " (default)" : policy == REPLAY_BELADY ? " (limit: knows the future)" : "";
+}
+
+/* Where the legend's item begins, and the line that it is on. */
+static double legend_at(const struct replay_table *t, unsigned item, unsigned width, unsigned *line)
+{
+    double x = MARGIN;
+    *line = 0;
+    for (unsigned row = 0;; row++) {
+        const char *name = replay_row_name(t->policy[row]), *more = legend_note(t->policy[row]);
+        const double w = LEGEND_MARK + 6 + LETTER * (double)(strlen(name) + strlen(more));
+        if (x > MARGIN && x + w > width - MARGIN) {
+            x = MARGIN;
+            ++*line;
+        }
+        if (row == item) return x;
+        x += w + 14;
+    }
+}
+
+static void put_legend(FILE *f, const struct replay_table *t, unsigned width)
+{
+    for (unsigned row = 0; row < t->n_rows; row++) {
+        unsigned line;
+        const double x = legend_at(t, row, width, &line), y = MARGIN + 36 + LEGEND_LINE * (double)line;
+        fprintf(f, "<path d=\"M%.1f %.1fh%d\"", x, y - 4, LEGEND_MARK);
+        put_stroke(f, t->policy[row]);
+        fprintf(f, "/>\n<text x=\"%.1f\" y=\"%.1f\">%s%s</text>\n", x + LEGEND_MARK + 6, y,
+                replay_row_name(t->policy[row]), legend_note(t->policy[row]));
+    }
+}
+
+static void put_picture(FILE *f, const struct replay_table *tables, unsigned n)
+{
+    const unsigned columns = n < 3 ? n : n == 4 ? 2 : 3, lines = (n + columns - 1) / columns;
+    const unsigned panel_width = n == 1 ? 620 : n == 2 ? 420 : 330, panel_height = n == 1 ? 400 : 320;
+    const unsigned width = 2 * MARGIN + columns * panel_width;
+    unsigned legend_line;
+    legend_at(&tables[0], tables[0].n_rows - 1, width, &legend_line);
+    const unsigned top = MARGIN + 28 + (legend_line + 1) * LEGEND_LINE, height = top + lines * panel_height;
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" viewBox=\"0 0 %u %u\" "
+            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"" INK "\">\n"
+            "<title>Hits of expert caches in decode, by size and policy</title>\n"
+            "<rect width=\"%u\" height=\"%u\" rx=\"6\" fill=\"#ffffff\"/>\n"
+            "<text x=\"%d\" y=\"%d\" font-size=\"14\" font-weight=\"bold\">Experts found in the cache while text is "
+            "generated</text>\n",
+            width, height, width, height, width, height, MARGIN, MARGIN + 12);
+    put_legend(f, &tables[0], width);
+    for (unsigned i = 0; i < n; i++) {
+        const double left = MARGIN + (double)(i % columns * panel_width),
+                     up = top + (double)(i / columns * panel_height);
+        struct panel p = {.table = &tables[i],
+                          .x0 = left + PANEL_LEFT,
+                          .x1 = left + panel_width - PANEL_RIGHT,
+                          .y0 = up + panel_height - PANEL_BOTTOM,
+                          .y1 = up + PANEL_TOP};
+        put_panel(f, &p);
+    }
 }
 
 enum sluice_status replay_plot(const char *path, const struct replay_table *tables, unsigned n_tables,
@@ -98,11 +227,7 @@ enum sluice_status replay_plot(const char *path, const struct replay_table *tabl
     struct out_file file;
     enum sluice_status status = out_file_open(&file, path, err);
     if (status) return status;
-    fprintf(file.stream,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" font-family=\"sans-serif\" "
-            "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-            WIDTH, PANEL * n_tables);
-    for (unsigned i = 0; i < n_tables; i++) put_panel(file.stream, &tables[i], (double)PANEL * i);
+    put_picture(file.stream, tables, n_tables);
     static const char end[] = "</svg>\n";
     status = out_file_write(&file, end, sizeof end - 1, err);
     if (!status) status = out_file_keep(&file, err);

@@ -22,6 +22,7 @@ struct csv {
     size_t n, room;
     struct trace_layer layers[EXPERT_LAYERS_MAX];
     uint32_t n_layers, n_expert, n_used; /* by the rows or the head, whichever is more */
+    char model[128];
 };
 
 static int by_token(const void *a, const void *b)
@@ -41,6 +42,31 @@ static void note(const char *line, const char *key, uint32_t most, uint32_t *out
     if (value > *out && value <= most) *out = (uint32_t)value;
 }
 
+/* model=PATH up to the next blank; folders are left out. */
+static void note_model(const char *line, char *out, size_t bytes)
+{
+    const char *at = strstr(line, "model=");
+    if (!at) return;
+    at += strlen("model=");
+    const char *end = at + strcspn(at, " \t\r\n");
+    for (const char *c = at; c < end; c++)
+        if (*c == '/') at = c + 1;
+    snprintf(out, bytes, "%.*s", (int)(end - at), at);
+}
+
+/* What a row says of an expert's bytes is what was read for it: 0 if it was there. So the most of a layer counts. */
+static void note_bytes(struct csv *c, uint32_t layer, uint64_t bytes)
+{
+    if (layer < EXPERT_LAYERS_MAX && bytes > c->layers[layer].expert_bytes) c->layers[layer].expert_bytes = bytes;
+}
+
+static void note_layer(struct csv *c, const char *line)
+{
+    uint32_t layer;
+    uint64_t bytes;
+    if (sscanf(line, "# layer=%" SCNu32 " expert_bytes=%" SCNu64, &layer, &bytes) == 2) note_bytes(c, layer, bytes);
+}
+
 static bool add_row(struct csv *c, const struct row *row, uint64_t expert_bytes)
 {
     if (c->n == c->room) {
@@ -54,7 +80,7 @@ static bool add_row(struct csv *c, const struct row *row, uint64_t expert_bytes)
     if (row->layer >= c->n_layers) c->n_layers = row->layer + 1;
     if (row->expert >= c->n_expert) c->n_expert = row->expert + 1;
     if (row->slot >= c->n_used) c->n_used = row->slot + 1;
-    c->layers[row->layer].expert_bytes = expert_bytes;
+    note_bytes(c, row->layer, expert_bytes);
     return true;
 }
 
@@ -68,6 +94,8 @@ static enum sluice_status read_rows(FILE *f, const char *path, struct csv *c, st
             note(line, "n_layer=", EXPERT_LAYERS_MAX, &c->n_layers);
             note(line, "n_expert=", EXPERT_COUNT_MAX, &c->n_expert);
             note(line, "n_expert_used=", EXPERT_COUNT_MAX, &c->n_used);
+            note_model(line, c->model, sizeof c->model);
+            note_layer(c, line);
             continue;
         }
         if (memcmp(line, "turn,", 5) == 0) continue;
@@ -123,6 +151,7 @@ enum sluice_status trace_read_csv(const char *path, struct trace *out, struct sl
         status = c->n ? trace_begin(out, c->layers, c->n_layers) : SLUICE_ERR_MODEL;
         if (status) status = base_fail(err, status, NULL, "%s: the trace is empty or too large", path);
     }
+    if (!status) snprintf(out->model, sizeof out->model, "%s", c->model);
     for (size_t i = 0; !status && i < c->n; i++)
         status = place(out, &c->rows[i], i ? &c->rows[i - 1] : NULL, path, err);
     if (f) fclose(f);

@@ -42,7 +42,20 @@ def main():
         check([r["slots_per_layer"] for r in rows[:3]] == [4, 10, 1000], "2K is twice the experts used")
         check({r["policy"] for r in rows} == {"lru", "recall", "belady"}, "what was asked for, and the limit")
         svg = xml.etree.ElementTree.parse(plot).getroot()
-        check(len(svg.findall("{*}polyline")) == 3, "three curves")
+        curves = svg.findall("{*}polyline")
+        check(len(curves) == 3 and len({c.get("stroke") for c in curves}) == 3, "three curves of three colours")
+        check(all(len(c.get("points").split()) == 3 for c in curves), "a point a size")
+        check(svg.find("{*}rect").get("fill") == "#ffffff", "a background of its own, for dark pages")
+        # Two traces are two panels; one size and names that XML would take for its own are no trouble.
+        odd = os.path.join(folder, "b<&>.csv")
+        with open(csv, encoding="utf-8") as whole, open(odd, "w", encoding="utf-8") as nameless:
+            nameless.writelines(line for line in whole if "model=" not in line)
+        run = sluice("replay", csv, odd, "--policy", "all", "--sizes", "2K", "--plot", plot)
+        drawn = open(plot, encoding="utf-8").read()
+        check(run.returncode == 0 and "nan" not in drawn and "inf" not in drawn, f"one size: {run.stderr}")
+        svg = xml.etree.ElementTree.fromstring(drawn)
+        words = [t.text for t in svg.findall("{*}text")]
+        check(len(svg.findall("{*}polyline")) == 2 * 7 and "b<&>.csv" in words and "synthetic:gptoss:1" in words, f"two panels: {words}")
         text = sluice("replay", csv, "--sizes", "2K")
         check("tokens/s" not in text.stdout and "--disk" in text.stderr, "no speed without --disk, and a word about it")
         check("selections a second" in sluice("replay", csv, "--sizes", "2K", "-v").stderr, "--verbose tells the speed")

@@ -152,6 +152,24 @@ static void test_foreign_files_are_refused(void **state)
     expect_refused("a file that is not there");
 }
 
+/* What was read for a choice is 0 for a hit, so an expert's bytes are the most that a layer's rows or the head say. */
+static void test_bytes_and_name_of_a_csv(void **state)
+{
+    (void)state;
+    static const char text[] = "# route_trace v1\n# model=/some/where/A-Model.gguf arch=x n_layer=3 n_expert=8\n"
+                               "# layer=2 expert_bytes=700 dense_bytes=9\n"
+                               "turn,phase,step,layer,slot,expert,weight,residency,expert_bytes\n"
+                               "0,0,0,0,0,1,0.5,0,500\n0,0,0,1,0,1,0.5,0,600\n0,0,0,2,0,1,0.5,1,0\n"
+                               "0,1,1,0,0,1,0.5,1,0\n0,1,1,1,0,1,0.5,1,0\n0,1,1,2,0,1,0.5,1,0\n";
+    spoil((const unsigned char *)text, strlen(text));
+    struct trace t;
+    struct sluice_error err;
+    if (trace_read(path, &t, &err)) fail_msg("%s", err.message);
+    assert_string_equal(t.model, "A-Model.gguf");
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(t.layers[i].expert_bytes, 500 + 100 * i);
+    trace_free(&t);
+}
+
 static void test_a_trace_that_cannot_be_written(void **state)
 {
     (void)state;
@@ -250,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_damaged_files_are_refused),
+        cmocka_unit_test(test_bytes_and_name_of_a_csv),
         cmocka_unit_test(test_foreign_files_are_refused),
         cmocka_unit_test(test_a_trace_that_cannot_be_written),
         cmocka_unit_test(test_the_default_does_not_lose),
