@@ -4,9 +4,11 @@
  * away: when one comes up, it is used only if the pair at its position is still the one of that rank. */
 #include "text/bpe.h"
 
+#include "text/spm.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +57,7 @@ static bool parse_merge(const struct text_vocab *v, struct gguf_str text, struct
 {
     char joined[2 * TEXT_TOKEN_BYTES_MAX];
     if (text.bytes < 3 || text.bytes > sizeof joined) return false;
-    /* In GPT-2's alphabet no character is a space, so the first one divides the parts. */
+    /* In both alphabets no character is a space, so the first one divides the parts. */
     const char *space = memchr(text.at + 1, ' ', text.bytes - 1);
     if (!space) return false;
     size_t left = (size_t)(space - text.at), right = text.bytes - left - 1;
@@ -92,10 +94,25 @@ static enum sluice_status read_merges(struct text_bpe *b, const struct gguf_valu
     return SLUICE_OK;
 }
 
-enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v, const struct gguf *g,
+static int32_t byte_token(const struct text_bpe *b, unsigned char byte)
+{
+    char name[8];
+    if (b->raw) {
+        snprintf(name, sizeof name, "<0x%02X>", byte);
+        return text_vocab_find(b->vocab, name, 6);
+    }
+    size_t bytes = text_utf8_put_short(text_bpe_character(byte), name);
+    /* A special token of the same spelling (DeepSeek has some) means the character, not the byte. */
+    int32_t id = text_vocab_find(b->vocab, name, bytes);
+    uint8_t type = id != TEXT_NO_TOKEN ? b->vocab->types[id] : TEXT_TOKEN_USER;
+    bool special = type == TEXT_TOKEN_USER || type == TEXT_TOKEN_CONTROL || type == TEXT_TOKEN_UNKNOWN;
+    return special ? TEXT_NO_TOKEN : id;
+}
+
+enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v, bool raw, const struct gguf *g,
                                  const struct base_log *log, struct sluice_error *err)
 {
-    *b = (struct text_bpe){.vocab = v};
+    *b = (struct text_bpe){.vocab = v, .raw = raw};
     const struct gguf_value *merges = gguf_find(g, "tokenizer.ggml.merges");
     if (!merges || merges->type != GGUF_ARRAY || merges->n > MERGES_MAX)
         return base_fail(err, SLUICE_ERR_MODEL, "the file is damaged or was converted wrongly; download it again",
@@ -116,15 +133,7 @@ enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v,
         text_bpe_free(b);
         return status;
     }
-    for (unsigned i = 0; i < 256; i++) {
-        char character[2];
-        size_t bytes = text_utf8_put_short(text_bpe_character((unsigned char)i), character);
-        /* A special token of the same spelling (DeepSeek has some) means the character, not the byte. */
-        int32_t id = text_vocab_find(v, character, bytes);
-        uint8_t type = id != TEXT_NO_TOKEN ? v->types[id] : TEXT_TOKEN_USER;
-        bool special = type == TEXT_TOKEN_USER || type == TEXT_TOKEN_CONTROL || type == TEXT_TOKEN_UNKNOWN;
-        b->byte_ids[i] = special ? TEXT_NO_TOKEN : id;
-    }
+    for (unsigned i = 0; i < 256; i++) b->byte_ids[i] = byte_token(b, (unsigned char)i);
     return SLUICE_OK;
 }
 
@@ -138,7 +147,7 @@ void text_bpe_free(struct text_bpe *b)
 int32_t text_bpe_replacement(const struct text_bpe *b)
 {
     int32_t id = text_bpe_whole(b, "\xef\xbf\xbd", 3);
-    return id != TEXT_NO_TOKEN ? id : b->byte_ids['?'];
+    return id != TEXT_NO_TOKEN ? id : text_bpe_whole(b, "?", 1);
 }
 
 size_t text_bpe_memory_bytes(const struct text_bpe *b)
@@ -208,26 +217,44 @@ enum sluice_status text_bpe_word(const struct text_bpe *b, struct text_bpe_work 
 {
     enum sluice_status status = make_room(w, bytes, err);
     if (status != SLUICE_OK) return status;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char byte = (unsigned char)word[i];
-        w->ids[i] = b->byte_ids[byte] != TEXT_NO_TOKEN ? b->byte_ids[byte] : unknown;
-        if (w->ids[i] == TEXT_NO_TOKEN)
-            return base_fail(err, SLUICE_ERR_MODEL, "the model cannot be given this text",
-                             "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
+    uint32_t symbols = 0;
+    for (size_t i = 0; i < bytes;) {
+        size_t length = b->raw ? text_utf8_length(word + i, bytes - i) : 0;
+        int32_t id = length ? text_bpe_whole(b, word + i, length) : TEXT_NO_TOKEN;
+        if (id != TEXT_NO_TOKEN) {
+            w->ids[symbols++] = id;
+            i += length;
+            continue;
+        }
+        for (size_t end = i + (length ? length : 1); i < end; i++) {
+            unsigned char byte = (unsigned char)word[i];
+            id = b->byte_ids[byte] != TEXT_NO_TOKEN ? b->byte_ids[byte] : unknown;
+            if (id == TEXT_NO_TOKEN)
+                return base_fail(err, SLUICE_ERR_MODEL, "the model cannot be given this text",
+                                 "the vocabulary has no token for byte 0x%02x and no unknown token", byte);
+            w->ids[symbols++] = id;
+        }
     }
-    merge_all(b, w, (uint32_t)bytes);
+    merge_all(b, w, symbols);
     *n = 0;
-    for (size_t i = 0; i < bytes; i++)
+    for (uint32_t i = 0; i < symbols; i++)
         if (w->ids[i] != TEXT_NO_TOKEN) w->ids[(*n)++] = w->ids[i];
     return SLUICE_OK;
 }
 
 int32_t text_bpe_whole(const struct text_bpe *b, const char *word, size_t bytes)
 {
-    char written[2 * TEXT_TOKEN_BYTES_MAX];
+    char written[TEXT_SPM_SPACE_BYTES * TEXT_TOKEN_BYTES_MAX];
     if (bytes > TEXT_TOKEN_BYTES_MAX) return TEXT_NO_TOKEN;
     size_t n = 0;
     for (size_t i = 0; i < bytes; i++)
-        n += text_utf8_put_short(text_bpe_character((unsigned char)word[i]), written + n);
+        if (!b->raw) {
+            n += text_utf8_put_short(text_bpe_character((unsigned char)word[i]), written + n);
+        } else if (word[i] == ' ') {
+            memcpy(written + n, TEXT_SPM_SPACE, TEXT_SPM_SPACE_BYTES);
+            n += TEXT_SPM_SPACE_BYTES;
+        } else {
+            written[n++] = word[i];
+        }
     return text_vocab_find_plain(b->vocab, written, n);
 }

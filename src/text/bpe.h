@@ -1,4 +1,5 @@
-/* Byte-level byte-pair encoding: merges pairs of tokens in the order of the file's list. */
+/* Byte-pair encoding: merges pairs of tokens in the order of the file's list. Symbols are bytes, written in GPT-2's
+ * alphabet, or (raw) characters as they are, with U+2581 for a space and byte tokens for those that are no token. */
 #ifndef TEXT_BPE_H
 #define TEXT_BPE_H
 
@@ -7,6 +8,7 @@
 
 struct text_bpe {
     const struct text_vocab *vocab;
+    bool raw;
     struct text_merge {
         int32_t left, right, result;
     } * merges; /* [n] in order of rank; left is TEXT_NO_TOKEN where the merge is of no use */
@@ -24,7 +26,7 @@ struct text_bpe_work {
     size_t room; /* bytes of the longest word that fits */
 };
 
-enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v, const struct gguf *g,
+enum sluice_status text_bpe_init(struct text_bpe *b, const struct text_vocab *v, bool raw, const struct gguf *g,
                                  const struct base_log *log, struct sluice_error *err);
 void text_bpe_free(struct text_bpe *b);
 void text_bpe_work_free(struct text_bpe_work *w);

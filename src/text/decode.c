@@ -62,7 +62,7 @@ size_t text_token_bytes(const struct text_tokenizer *t, int32_t id, bool special
     case TEXT_TOKEN_NORMAL:
         if (byte >= 0 && t->vocab.types[id] == TEXT_TOKEN_BYTE)
             write_bytes(&s, &one, 1);
-        else if (t->model == TEXT_MODEL_BPE)
+        else if (t->model == TEXT_MODEL_BPE && !t->raw)
             write_byte_level(&s, text);
         else
             write_with_spaces(&s, text);

@@ -22,6 +22,7 @@ struct text_tokenizer {
     int32_t bos, eos, unknown;
     int32_t stand_in; /* for bytes and characters that have no token */
     bool add_bos, add_eos, add_space_prefix, ignore_merges;
+    bool raw;                    /* BPE whose tokens are spelt as SentencePiece does */
     int32_t ends[TEXT_ENDS_MAX]; /* tokens that end generation */
     size_t n_ends;
 };

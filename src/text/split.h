@@ -15,9 +15,14 @@ struct text_split_facts {
     bool ignore_merges; /* a word that is a token is taken whole */
     bool add_bos;       /* unless the file says otherwise */
     bool no_bos;        /* the family has no BOS token unless the file names one */
+    bool raw_text;      /* tokens are spelt in UTF-8 with U+2581 for spaces, not in GPT-2's alphabet */
 };
 
-/* name: tokenizer.ggml.pre. Unknown: SLUICE_ERR_MODEL, the hint lists the known ones. */
+bool text_split_known(const char *name, size_t name_bytes);
+const char *text_split_name(size_t i); /* the known names; NULL: there are no more */
+/* "default, gpt-2, ...": one name for each way of cutting, as many as there is room for. */
+void text_split_list(char *out, size_t room);
+/* name: tokenizer.ggml.pre. Unknown: SLUICE_ERR_MODEL with that list. */
 enum sluice_status text_split_create(const char *name, size_t name_bytes, struct text_split **out,
                                      struct text_split_facts *facts, struct sluice_error *err);
 void text_split_destroy(struct text_split *s);

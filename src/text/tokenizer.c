@@ -38,6 +38,8 @@ static const struct {
     {"[EOT]", false},
     {"[EOS]", false},
     {"[e~[", false},
+    {"<turn|>", false},
+    {"<|tool_response>", false},
 };
 
 static void add_end(struct text_tokenizer *t, int32_t id)
@@ -72,6 +74,8 @@ static void find_ends(struct text_tokenizer *t, const int32_t *given, size_t n_g
     bool calls = find_text(t, "<|call|>") != TEXT_NO_TOKEN || find_text(t, "<|calls|>") != TEXT_NO_TOKEN;
     bool returns = find_text(t, "<|return|>") != TEXT_NO_TOKEN || find_text(t, "<|flush|>") != TEXT_NO_TOKEN;
     if (calls && returns) remove_end(t, find_text(t, "<|end|>"));
+    /* Where a tool's answer has a mark of its own, </s> is text (Gemma 4). */
+    if (find_text(t, "<|tool_response>") != TEXT_NO_TOKEN) remove_end(t, find_text(t, "</s>"));
     for (size_t i = 0; i < n_given; i++) add_end(t, given[i]);
 }
 
@@ -115,14 +119,21 @@ static enum sluice_status read_special_ids(struct text_tokenizer *t, const struc
     return SLUICE_OK;
 }
 
-static enum sluice_status make_bpe(struct text_tokenizer *t, const struct gguf *g, const struct base_log *log,
-                                   struct sluice_error *err)
+/* asked: the name to use instead of the file's, or NULL; fallback: the one that the kind of tokenizer implies, or NULL.
+ */
+static enum sluice_status make_bpe(struct text_tokenizer *t, const struct gguf *g, const char *asked,
+                                   const char *fallback, const struct base_log *log, struct sluice_error *err)
 {
     struct gguf_str pre = {"", 0};
     struct text_split_facts facts;
     enum sluice_status status = gguf_get_str(g, "tokenizer.ggml.pre", false, &pre, err);
-    if (status != SLUICE_OK) return status;
-    if (pre.bytes == 0) {
+    if (asked) {
+        pre = (struct gguf_str){asked, strlen(asked)};
+    } else if (status != SLUICE_OK) {
+        return status;
+    } else if (fallback) {
+        pre = (struct gguf_str){fallback, strlen(fallback)};
+    } else if (pre.bytes == 0) {
         base_log(log, BASE_LOG_WARN,
                  "the file does not name its pre-tokenizer (tokenizer.ggml.pre); 'default' is used and answers may be "
                  "worse: a newer conversion of the model would have it");
@@ -132,7 +143,8 @@ static enum sluice_status make_bpe(struct text_tokenizer *t, const struct gguf *
     if (status != SLUICE_OK) return status;
     t->ignore_merges = facts.ignore_merges;
     t->add_bos = facts.add_bos;
-    return text_bpe_init(&t->bpe, &t->vocab, g, log, err);
+    t->raw = facts.raw_text;
+    return text_bpe_init(&t->bpe, &t->vocab, t->raw, g, log, err);
 }
 
 static enum sluice_status make_spm(struct text_tokenizer *t, const struct gguf *g, struct sluice_error *err)
@@ -151,23 +163,42 @@ static bool is_text(struct gguf_str s, const char *text)
     return s.bytes == strlen(text) && memcmp(s.at, text, s.bytes) == 0;
 }
 
-static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, const struct base_log *log,
-                               struct sluice_error *err)
+/* What is asked for instead of the file's pre-tokenizer: a known name, for a tokenizer that has one. */
+static enum sluice_status check_asked(const char *pre, bool bpe, struct sluice_error *err)
+{
+    char known[SLUICE_MESSAGE_BYTES_MAX - 160];
+    if (!bpe)
+        return base_fail(err, SLUICE_ERR_USAGE, "leave --pre out",
+                         "the model's tokenizer has no pre-tokenizer; --pre has no effect on it");
+    if (text_split_known(pre, strlen(pre))) return SLUICE_OK;
+    text_split_list(known, sizeof known);
+    return base_fail(err, SLUICE_ERR_USAGE, NULL,
+                     "'%.64s' is not a pre-tokenizer that is known; known are %s and their aliases", pre, known);
+}
+
+static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, const char *pre,
+                               const struct base_log *log, struct sluice_error *err)
 {
     struct gguf_str model = {"no_vocab", 8};
     enum sluice_status status = gguf_get_str(g, "tokenizer.ggml.model", false, &model, err);
     if (status != SLUICE_OK) return status;
-    if (is_text(model, "no_vocab") || is_text(model, "none")) return SLUICE_OK;
-    bool bpe = is_text(model, "gpt2");
-    if (!bpe && !is_text(model, "llama"))
-        return base_fail(err, SLUICE_ERR_MODEL, "known: gpt2, llama, no_vocab",
+    bool characters = is_text(model, "gemma4"), bpe = is_text(model, "gpt2") || characters;
+    bool none = is_text(model, "no_vocab") || is_text(model, "none");
+    if (!bpe && !none && !is_text(model, "llama"))
+        return base_fail(err, SLUICE_ERR_MODEL, "known: gpt2, llama, gemma4, no_vocab",
                          "tokenizer.ggml.model is '%.*s', a tokenizer that is not known",
                          model.bytes > 64 ? 64 : (int)model.bytes, model.at);
+    if (pre && (status = check_asked(pre, bpe, err))) return status;
+    if (none) return SLUICE_OK;
     status = text_vocab_init(&t->vocab, g, log, err);
     if (status != SLUICE_OK) return status;
     t->model = bpe ? TEXT_MODEL_BPE : TEXT_MODEL_SPM;
-    status = bpe ? make_bpe(t, g, log, err) : make_spm(t, g, err);
+    status = bpe ? make_bpe(t, g, pre, characters ? "gemma4" : NULL, log, err) : make_spm(t, g, err);
     if (status == SLUICE_OK) status = read_special_ids(t, g, log, err);
+    if (status == SLUICE_OK && characters && !t->add_bos && t->bos != TEXT_NO_TOKEN) {
+        base_log(log, BASE_LOG_WARN, "the file says that no BOS token goes in front; Gemma 4 needs it, and it is put");
+        t->add_bos = true;
+    }
     /* Some byte-level vocabularies call their end-of-text token "unknown": U+FFFD is the better stand-in there. */
     t->stand_in = bpe && status == SLUICE_OK ? text_bpe_replacement(&t->bpe) : TEXT_NO_TOKEN;
     if (t->stand_in == TEXT_NO_TOKEN) t->stand_in = t->unknown;
@@ -180,10 +211,16 @@ static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, c
 enum sluice_status text_tokenizer_create(const struct gguf *g, const struct base_log *log, struct text_tokenizer **out,
                                          struct sluice_error *err)
 {
+    return text_tokenizer_create_as(g, NULL, log, out, err);
+}
+
+enum sluice_status text_tokenizer_create_as(const struct gguf *g, const char *pre, const struct base_log *log,
+                                            struct text_tokenizer **out, struct sluice_error *err)
+{
     struct text_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the tokenizer");
     t->bos = t->eos = t->unknown = t->stand_in = TEXT_NO_TOKEN;
-    enum sluice_status status = make(t, g, log, err);
+    enum sluice_status status = make(t, g, pre, log, err);
     if (status != SLUICE_OK) {
         text_tokenizer_destroy(t);
         return status;
@@ -256,7 +293,9 @@ static enum sluice_status encode_word(void *user, const char *word, size_t bytes
 {
     struct encoding *e = user;
     const struct text_tokenizer *t = e->t;
-    int32_t whole = t->ignore_merges ? text_bpe_whole(&t->bpe, word, bytes) : TEXT_NO_TOKEN;
+    /* Of raw text, line ends are a word and no merges are needed for them. */
+    bool try_whole = t->ignore_merges || (t->raw && word[0] == '\n');
+    int32_t whole = try_whole ? text_bpe_whole(&t->bpe, word, bytes) : TEXT_NO_TOKEN;
     if (whole != TEXT_NO_TOKEN) {
         put(e, whole);
         return SLUICE_OK;

@@ -1,5 +1,6 @@
 /* Text to token ids and back, from GGUF metadata: byte-level BPE ("gpt2") with named pre-tokenizers, SentencePiece BPE
- * ("llama"), and "no_vocab" (ids only). Immutable after creation. Linear in the text's length up to a logarithm. */
+ * ("llama"), BPE of plain characters ("gemma4"), and "no_vocab" (ids only). Immutable after creation. Linear in the
+ * text's length up to a logarithm. */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
@@ -14,6 +15,10 @@ struct text_tokenizer; /* opaque */
  * list of the known ones; a missing `pre` is a warning. */
 enum sluice_status text_tokenizer_create(const struct gguf *g, const struct base_log *log, struct text_tokenizer **out,
                                          struct sluice_error *err);
+/* The same with another pre-tokenizer than the file names (NULL: the file's). SLUICE_ERR_USAGE if the name is not
+ * known, with the list, or if the file's tokenizer has none. */
+enum sluice_status text_tokenizer_create_as(const struct gguf *g, const char *pre, const struct base_log *log,
+                                            struct text_tokenizer **out, struct sluice_error *err);
 void text_tokenizer_destroy(struct text_tokenizer *t);
 
 size_t text_n_vocab(const struct text_tokenizer *t); /* 0 for no_vocab */

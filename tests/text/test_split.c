@@ -84,6 +84,10 @@ static void test_words(void **state)
          "a|\xff"
          "b|\xc3"},
         {"qwen2", " \xff\xff ", " \xff\xff| "},
+        {"kimi-k2", HAN "\xe3\x80\x82" HAN, HAN "|\xe3\x80\x82|" HAN}, /* a full stop is no Han */
+        {"exaone-moe", "Hello big world, ok", "Hello big world|,| ok"},
+        {"tiny_aya", "1234567 1234x", "1|234|567| |123|4|x"},
+        {"viking", "one, two 12", "one|,| two| |1|2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_words(rows[i].pre, rows[i].text, rows[i].words);
 }
@@ -102,14 +106,14 @@ static void test_long_runs(void **state)
 {
     (void)state;
     enum { RUN_BYTES = 300000 };
-    static const char *const names[] = {"default",      "gpt-2",       "llama-bpe",      "qwen2",       "qwen35",
-                                        "falcon",       "starcoder",   "gpt-4o",         "tekken",      "kimi-k2",
-                                        "deepseek-llm", "deepseek-v3", "deepseek-coder", "bailingmoe2", "seed-coder",
-                                        "laguna",       "minicpm5"};
-    static const char *const runs[][3] = {{"x", " ", "x"},        {"", " ", HAN},          {"", "\n ", "a"},
-                                          {HAN, "A", "1"},        {"\xcc\x81", "A", " "},  {"A", HAN "A", ""},
-                                          {"a", "'s", ""},        {"", "12", "a"},         {" ", ".", "/"},
-                                          {"", "e\xcc\x81", "B"}, {"", KANA "\r", "\xff"}, {"", "\xff", " "}};
+    static const char *const names[] = {
+        "default",  "gpt-2",   "llama-bpe",    "qwen2",       "qwen35",         "falcon",      "starcoder",  "gpt-4o",
+        "tekken",   "kimi-k2", "deepseek-llm", "deepseek-v3", "deepseek-coder", "bailingmoe2", "seed-coder", "laguna",
+        "minicpm5", "youtu",   "bloom",        "viking",      "exaone-moe",     "tiny_aya",    "gemma4"};
+    static const char *const runs[][3] = {
+        {"x", " ", "x"}, {"", " ", HAN},         {"", "\n ", "a"},        {"a ", "b ", "1"}, {"", "1", "_"},
+        {HAN, "A", "1"}, {"\xcc\x81", "A", " "}, {"A", HAN "A", ""},      {"a", "'s", ""},   {"", "12", "a"},
+        {" ", ".", "/"}, {"", "e\xcc\x81", "B"}, {"", KANA "\r", "\xff"}, {"", "\xff", " "}};
     char *text = malloc(RUN_BYTES + 64);
     struct sluice_error err;
     struct text_split_work *w;
