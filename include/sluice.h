@@ -92,6 +92,7 @@ struct sluice_options {
     const char *lock_margin; /* memory of the machine that locking leaves free; NULL: the larger of 1 GiB and 5 % */
     const char *simulate_used_memory; /* a size that is treated as used by others, for tests; NULL: none */
     const char *route;                /* how prompts are read: "auto" (default), "token", "selected", "layers" */
+    uint32_t sessions; /* that can be open at once, each with a KV cache of ctx tokens; 0: 1, at most 64 */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -268,6 +269,8 @@ SLUICE_API void sluice_free(void *p);
 SLUICE_API enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, struct sluice_error *err);
 SLUICE_API void sluice_session_close(sluice_session *s);
 SLUICE_API size_t sluice_session_tokens(const sluice_session *s); /* length so far */
+/* These tokens; valid until the session is evaluated, rewound or closed. */
+SLUICE_API const int32_t *sluice_session_ids(const sluice_session *s);
 /* Forgets all tokens from position n on; n <= length. The experts that are loaded stay. n == 0 begins a new prompt. */
 SLUICE_API enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err);
 
@@ -278,6 +281,28 @@ typedef bool sluice_logits_fn(void *user, size_t index, const float *logits, siz
  * chunks stay, see sluice_session_tokens. Logits that are not finite are SLUICE_ERR_MODEL. */
 SLUICE_API enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits,
                                           sluice_logits_fn *each, void *user, struct sluice_error *err);
+
+/* One step of several sessions: the tokens of all parts go through the layers together, so that an expert which several
+ * of them choose is read and computed once. The logits are those that each session would get alone, to the bit. All
+ * parts or none: after an error or a cancel each session has the tokens that it had before, and no logits.
+ * SLUICE_ERR_USAGE: no parts, a session twice or of another engine, more tokens in all than sluice_model_info.chunk.
+ * SLUICE_CONTEXT_FULL as in sluice_eval. */
+struct sluice_part {
+    sluice_session *session;
+    const int32_t *ids; /* [n] */
+    size_t n;           /* >= 1 */
+    float *logits;      /* NULL, or [n_vocab] floats: those of the last token. sluice_sample works either way */
+};
+SLUICE_API enum sluice_status sluice_eval_together(sluice_engine *e, const struct sluice_part *parts, size_t n_parts,
+                                                   struct sluice_error *err);
+
+/* How many of ids[0, n) the session's own tokens begin with. */
+SLUICE_API size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n);
+/* Makes the session hold the longest beginning of ids[0, n) that is known already, at most n - 1 tokens (the last has
+ * to be evaluated for its logits): its own tokens, or those of another session of the engine. *n_ready: how many tokens
+ * it holds now; go on with sluice_eval from there. The bits are those of a computation from the start. n >= 1. */
+SLUICE_API enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,
+                                                   struct sluice_error *err);
 
 struct sluice_sampling {
     size_t struct_bytes;

@@ -74,6 +74,20 @@ uint64_t engine_session_fixed_bytes(const struct model_hparams *hp)
 
 uint64_t engine_session_bytes_per_ctx(void) { return sizeof(int32_t); }
 
+static uint64_t align64(uint64_t n) { return (n + 63) / 64 * 64; }
+
+uint64_t engine_step_ids_bytes(const sluice_engine *e) { return align64(e->plan.chunk * sizeof(int32_t)); }
+
+uint64_t engine_session_scratch_bytes(const sluice_engine *e)
+{
+    return align64(engine_session_fixed_bytes(&e->model->hp) + engine_session_bytes_per_ctx() * e->plan.ctx);
+}
+
+uint64_t engine_session_kv_bytes(const sluice_engine *e, uint64_t kv_token_bytes)
+{
+    return align64(kv_token_bytes * e->plan.ctx + model_kv_fixed_bytes(&e->model->hp));
+}
+
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -84,6 +98,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
                  "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32
                  ", answers get worse beyond",
                  e->options.ctx, hp->n_ctx_train);
+    const uint64_t n_sessions = e->options.sessions;
     struct model_scratch_sizes sizes;
     model_scratch_sizes(hp, &sizes);
     struct plan_input in = {
@@ -102,9 +117,10 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .ctx_asked = e->options.ctx,
         .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,
-        .scratch_fixed_bytes = sizes.fixed_bytes + engine_session_fixed_bytes(hp) + 2 * os_page_bytes(),
-        .scratch_bytes_per_chunk_token = sizes.per_token_bytes,
-        .scratch_bytes_per_ctx = engine_session_bytes_per_ctx(),
+        .scratch_fixed_bytes =
+            sizes.fixed_bytes + n_sessions * (engine_session_fixed_bytes(hp) + 64) + 64 + 2 * os_page_bytes(),
+        .scratch_bytes_per_chunk_token = sizes.per_token_bytes + sizeof(int32_t),
+        .scratch_bytes_per_ctx = n_sessions * engine_session_bytes_per_ctx(),
         .output_bytes_per_chunk_token = sizes.output_bytes_per_token,
     };
     struct os_memory m;
@@ -114,7 +130,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
                         expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog)) +
                         engine_foresight_bytes(e);
-    in.kv_fixed_bytes = model_kv_fixed_bytes(hp);
+    in.kv_fixed_bytes = n_sessions * (model_kv_fixed_bytes(hp) + 63);
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
+    in.kv_token_bytes *= n_sessions;
     return st ? st : plan_make(&in, &e->plan, err);
 }

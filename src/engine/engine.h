@@ -25,6 +25,8 @@
 
 #include <stdatomic.h>
 
+#define ENGINE_SESSIONS_MAX 64
+
 /* The options after parsing: what the user asked for, in our own terms. */
 struct engine_asks {
     struct plan_size memory, experts;
@@ -96,13 +98,16 @@ struct sluice_engine {
 
     /* work */
     atomic_bool cancelled;
-    sluice_session *session; /* the one that holds the KV cache, or NULL */
+    sluice_session *sessions[ENGINE_SESSIONS_MAX]; /* by their place in the KV block; the first options.sessions may be
+                                                    * used, NULL: free */
+    int32_t *step_ids;                             /* [chunk] tokens of a step of several sessions */
     struct sluice_stats stats;
     uint64_t step_done, step_total, run_tokens; /* of the running call and chunk, for progress */
 };
 
 struct sluice_session {
     sluice_engine *engine;
+    uint32_t place; /* in engine.sessions, in the KV block and in the scratch block */
     struct model_kv kv;
     int32_t *ids; /* [ctx] the tokens so far */
     size_t n;
@@ -128,10 +133,13 @@ enum sluice_status engine_block_open(const struct os_calls *os, uint64_t bytes, 
                                      struct engine_block *out, struct sluice_error *err);
 void engine_block_close(const struct os_calls *os, struct engine_block *b);
 uint64_t engine_block_bytes(uint64_t bytes); /* rounded to pages */
-/* Bytes of the scratch block that a session adds to the model's scratch: fixed, and for each position of the context.
- */
+/* Bytes of the scratch block that each session adds to the model's scratch: fixed, and for each position of the
+ * context; of the KV block: KV rows of ctx positions and what is fixed, aligned. */
 uint64_t engine_session_fixed_bytes(const struct model_hparams *hp);
 uint64_t engine_session_bytes_per_ctx(void);
+uint64_t engine_step_ids_bytes(const sluice_engine *e); /* of step_ids, aligned; the sessions follow */
+uint64_t engine_session_scratch_bytes(const sluice_engine *e);
+uint64_t engine_session_kv_bytes(const sluice_engine *e, uint64_t kv_token_bytes);
 /* budget.c: what this process may use now, as the plan's limit was found; why may be NULL. */
 enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
                                         struct sluice_error *err);

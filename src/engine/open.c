@@ -105,6 +105,7 @@ static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
 {
     os_cpu(&e->cpu);
     if (!e->options.threads) e->options.threads = e->cpu.n_threads;
+    if (!e->options.sessions) e->options.sessions = 1;
     enum sluice_status st = kernel_select(&e->cpu, e->options.cpu, &e->table, err);
     if (st) return st;
     warn_passed_over(e);
@@ -221,12 +222,14 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (st) return st;
     const uint64_t model_scratch = engine_block_bytes(model_scratch_bytes(hp, p->chunk));
     if ((st = engine_block_open(e->os, e->load.block_bytes, "dense weights", &e->dense, err))) return st;
-    if ((st = engine_block_open(e->os, kv_bytes * p->ctx + model_kv_fixed_bytes(hp), "the KV cache", &e->kv, err)))
+    const uint32_t n_sessions = e->options.sessions;
+    if ((st = engine_block_open(e->os, n_sessions * engine_session_kv_bytes(e, kv_bytes), "the KV cache", &e->kv, err)))
         return st;
     st = engine_block_open(e->os,
-                           model_scratch + engine_session_fixed_bytes(hp) + engine_session_bytes_per_ctx() * p->ctx,
+                           model_scratch + engine_step_ids_bytes(e) + n_sessions * engine_session_scratch_bytes(e),
                            "scratch", &e->scratch, err);
     if (st) return st;
+    e->step_ids = (int32_t *)((uint8_t *)e->scratch.at + model_scratch);
     if (os_toucher_create(e->os, &e->toucher))
         base_log(&e->log, BASE_LOG_NOTE, "no thread for touching memory ahead: it is touched as it is used");
     const uint64_t t0 = e->os->now_ns(e->os->user);

@@ -104,12 +104,13 @@ static void tell_foresight(sluice_engine *e, enum engine_route route)
     if (facts->read_bytes_ns > 0) f->expert_read_ns = (uint64_t)(facts->expert_bytes / facts->read_bytes_ns);
 }
 
-uint32_t routes_begin(sluice_engine *e, uint32_t n_tokens, bool decode, struct route_choice *choice)
+uint32_t routes_begin(sluice_engine *e, uint32_t n_tokens, bool decode, bool divisible, struct route_choice *choice)
 {
     struct engine_routes *r = &e->routes;
     *choice = (struct route_choice){.route = ROUTE_SELECTED, .ns = {-1, -1, -1}};
     if (!e->cache) return n_tokens;
     if (!decode) route_choose(&r->facts, e->asks.route, n_tokens, choice);
+    if (choice->route == ROUTE_TOKEN && !divisible) choice->route = ROUTE_SELECTED;
     tell_foresight(e, choice->route);
     struct expert_stats x;
     struct io_stats io;

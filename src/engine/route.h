@@ -44,8 +44,8 @@ struct engine_routes {
 
 const char *route_name(enum engine_route route); /* "token", "selected", "layers", "auto" */
 void routes_open(sluice_engine *e);
-/* Chooses for the next n tokens of a prompt; returns how many of them are to be one step. */
-uint32_t routes_begin(sluice_engine *e, uint32_t n_tokens, bool decode, struct route_choice *choice);
+/* Chooses for the next n tokens of a prompt; returns how many of them are to be one step (all, unless divisible). */
+uint32_t routes_begin(sluice_engine *e, uint32_t n_tokens, bool decode, bool divisible, struct route_choice *choice);
 /* What it really took. */
 void routes_end(sluice_engine *e, uint32_t n_tokens, bool decode, const struct route_choice *choice);
 

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,27 +10,34 @@ enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, s
     if (!e->run.model)
         return base_fail(err, SLUICE_ERR_USAGE, "open the engine without vocab_only and plan_only",
                          "no weights are loaded");
-    if (e->session)
-        return base_fail(err, SLUICE_ERR_USAGE, "close the other session first",
-                         "this engine's KV cache holds one session");
+    uint32_t place = 0;
+    while (place < e->options.sessions && e->sessions[place]) place++;
+    if (place == e->options.sessions)
+        return base_fail(err, SLUICE_ERR_USAGE, "close another session first, or open the engine for more",
+                         "this engine's KV cache has room for %" PRIu32 " session%s, all of which are open",
+                         e->options.sessions, e->options.sessions == 1 ? "" : "s");
     sluice_session *s = calloc(1, sizeof *s);
     if (!s) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a session");
     const struct model_hparams *hp = &e->model->hp;
-    uint8_t *at = (uint8_t *)e->scratch.at + engine_block_bytes(model_scratch_bytes(hp, e->plan.chunk));
+    uint64_t kv_token_bytes;
+    enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &kv_token_bytes, err);
+    uint8_t *at = (uint8_t *)e->step_ids + engine_step_ids_bytes(e) + place * engine_session_scratch_bytes(e);
     s->engine = e;
+    s->place = place;
     s->logits = (float *)at;
     s->sample_scratch = at + ((size_t)hp->n_vocab * sizeof(float) + 63) / 64 * 64;
     s->ids = (int32_t *)(at + engine_session_fixed_bytes(hp) / 64 * 64);
     s->fresh = true;
-    model_kv_place(hp, e->asks.kv_type, e->plan.ctx, e->kv.at, &s->kv);
+    model_kv_place(hp, e->asks.kv_type, e->plan.ctx,
+                   (uint8_t *)e->kv.at + place * engine_session_kv_bytes(e, kv_token_bytes), &s->kv);
     struct sluice_sampling p;
     sluice_sampling_init(&p);
-    enum sluice_status st = sluice_session_sampling(s, &p, err);
+    if (!st) st = sluice_session_sampling(s, &p, err);
     if (st) {
         free(s);
         return st;
     }
-    e->session = s;
+    e->sessions[place] = s;
     *out = s;
     return SLUICE_OK;
 }
@@ -37,11 +45,13 @@ enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, s
 void sluice_session_close(sluice_session *s)
 {
     if (!s) return;
-    s->engine->session = NULL;
+    s->engine->sessions[s->place] = NULL;
     free(s);
 }
 
 size_t sluice_session_tokens(const sluice_session *s) { return s->n; }
+
+const int32_t *sluice_session_ids(const sluice_session *s) { return s->ids; }
 
 enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err)
 {
@@ -51,6 +61,46 @@ enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct slu
     s->n = n;
     if (!n) s->fresh = true;
     return SLUICE_OK;
+}
+
+size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n)
+{
+    size_t same = 0;
+    while (same < n && same < s->n && s->ids[same] == ids[same]) same++;
+    return same;
+}
+
+/* Tokens of a session that need not be computed again for ids[0, n). */
+static size_t ready(const sluice_session *s, const int32_t *ids, size_t n)
+{
+    return model_state_known(&s->kv.state, sluice_session_common(s, ids, n));
+}
+
+enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,
+                                        struct sluice_error *err)
+{
+    sluice_engine *e = s->engine;
+    *n_ready = 0;
+    if (!n) return base_fail(err, SLUICE_ERR_USAGE, NULL, "there are no tokens to look for");
+    const size_t own = sluice_session_common(s, ids, n - 1);
+    size_t most = ready(s, ids, n - 1);
+    const sluice_session *best = NULL;
+    for (uint32_t i = 0; i < e->options.sessions; i++) {
+        const size_t theirs = e->sessions[i] && e->sessions[i] != s ? ready(e->sessions[i], ids, n - 1) : 0;
+        if (theirs <= most) continue;
+        most = theirs;
+        best = e->sessions[i];
+    }
+    if (best) {
+        if (own < most) {
+            model_kv_copy(&s->kv, &best->kv, e->model->hp.n_layer, own, most);
+            memcpy(s->ids + own, ids + own, (most - own) * sizeof *ids);
+        }
+        model_state_copy(&s->kv.state, &best->kv.state, most);
+        if (s->n < most) s->n = most;
+    }
+    *n_ready = most;
+    return sluice_session_rewind(s, most, err);
 }
 
 void sluice_sampling_init(struct sluice_sampling *p)

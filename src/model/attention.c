@@ -90,21 +90,22 @@ static void finish_qkv(void *arg, unsigned worker, unsigned n_workers)
     const struct model_hparams *hp = &r->model->hp;
     const struct model_layer_hparams *lh = &hp->layer[job->layer];
     const struct model_layer *l = &r->model->layers[job->layer];
-    const struct model_kv *kv = job->s->kv;
     const size_t nq = (size_t)lh->n_head * lh->d_head_k, nk = (size_t)lh->n_head_kv * lh->d_head_k,
                  nv = (size_t)lh->n_head_kv * lh->d_head_v, stride = hp->attention.gated ? 2 * nq : nq;
     size_t begin, end;
     kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         float *q = r->scratch.q + i * stride, *k = r->scratch.k + i * nk, *v = r->scratch.v + i * nv;
+        const struct model_span *span = model_span_of(job->s, i);
+        const size_t pos = model_pos(span, i);
         const bool own_v = l->v.name || l->qkv.name;
         finish_product(l, q, stride, k, nk, own_v ? v : NULL, nv);
         for (size_t e = 0; !own_v && e < nv; e++) v[e] = k[e]; /* values are the keys as they came */
         if (hp->attention.gated) split_gate(lh, q, r->scratch.attn_gate + i * nq);
-        turn(r, l, lh, i, job->s->pos0 + i, q, k);
+        turn(r, l, lh, i, pos, q, k);
         if (hp->attention.v_norm) norm_qk(t, QK_NORM_PLAIN, v, NULL, lh->n_head_kv, lh->d_head_v, hp->norm_eps);
-        t->store_kv(kv->type, k, nk, model_kv_k(kv, job->layer, job->s->pos0 + i));
-        t->store_kv(kv->type, v, nv, model_kv_v(kv, job->layer, job->s->pos0 + i));
+        t->store_kv(span->kv->type, k, nk, model_kv_k(span->kv, job->layer, pos));
+        t->store_kv(span->kv->type, v, nv, model_kv_v(span->kv, job->layer, pos));
     }
 }
 
@@ -186,39 +187,45 @@ static void project(struct model_run *r, const struct model_step *s, uint32_t la
     kernel_matmul_many(&r->kernel, w, NULL, n, &acts, (float *const[3]){sc->q, sc->k, sc->v});
 }
 
+/* The queries of one span look at the keys and values of their sequence. */
+static void attend(struct model_run *r, const struct model_span *span, uint32_t layer)
+{
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer_hparams *lh = &hp->layer[layer];
+    const struct kernel_attention a = {.q = r->scratch.q + span->first * lh->n_head * lh->d_head_k,
+                                       .k = model_kv_k(span->kv, layer, 0),
+                                       .v = model_kv_v(span->kv, layer, 0),
+                                       .k_type = span->kv->type,
+                                       .v_type = span->kv->type,
+                                       .n_head = lh->n_head,
+                                       .n_head_kv = lh->n_head_kv,
+                                       .d_head = lh->d_head_k,
+                                       .d_head_v = lh->d_head_v,
+                                       .n_tokens = span->n_tokens,
+                                       .pos0 = span->pos0,
+                                       .scale = hp->attention.scale != 0 ? hp->attention.scale
+                                                                         : 1.0f / sqrtf((float)lh->d_head_k),
+                                       .softcap = hp->attention.softcap,
+                                       .sinks = model_vector(&r->model->layers[layer].sinks),
+                                       .window = lh->window,
+                                       .window_chunks = lh->window_chunks,
+                                       .out = r->scratch.attn + span->first * lh->n_head * lh->d_head_v};
+    kernel_attention_run(&r->kernel, &a);
+}
+
 enum sluice_status attention_gqa(struct model_run *r, const struct model_step *s, uint32_t layer,
                                  struct sluice_error *err)
 {
     (void)err;
     const struct model_hparams *hp = &r->model->hp;
     const struct model_layer_hparams *lh = &hp->layer[layer];
-    const struct model_layer *l = &r->model->layers[layer];
-    struct model_scratch *sc = &r->scratch;
     struct qkv_job job = {.r = r, .s = s, .layer = layer};
     project(r, s, layer);
     kernel_pool_run(r->kernel.pool, finish_qkv, &job);
     if (hp->attention.gated) close_rows(r, s, (size_t)lh->n_head * lh->d_head_k);
 
-    const struct kernel_attention a = {.q = sc->q,
-                                       .k = model_kv_k(s->kv, layer, 0),
-                                       .v = model_kv_v(s->kv, layer, 0),
-                                       .k_type = s->kv->type,
-                                       .v_type = s->kv->type,
-                                       .n_head = lh->n_head,
-                                       .n_head_kv = lh->n_head_kv,
-                                       .d_head = lh->d_head_k,
-                                       .d_head_v = lh->d_head_v,
-                                       .n_tokens = s->n_tokens,
-                                       .pos0 = s->pos0,
-                                       .scale = hp->attention.scale != 0 ? hp->attention.scale
-                                                                         : 1.0f / sqrtf((float)lh->d_head_k),
-                                       .softcap = hp->attention.softcap,
-                                       .sinks = model_vector(&l->sinks),
-                                       .window = lh->window,
-                                       .window_chunks = lh->window_chunks,
-                                       .out = sc->attn};
     if (r->cache) expert_pump(r->cache);
-    kernel_attention_run(&r->kernel, &a);
+    for (size_t i = 0; i < s->n_spans; i++) attend(r, &s->spans[i], layer);
     if (r->cache) expert_pump(r->cache);
     if (hp->attention.gated) kernel_pool_run(r->kernel.pool, open_gate, &job);
     attention_output(r, s, layer);

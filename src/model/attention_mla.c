@@ -140,7 +140,7 @@ static void turn(const struct mla_job *job, size_t i, float *q)
     }
     t->rms_norm(row, model_vector(&r->model->layers[job->layer].kv_a_norm), m->kv_lora, hp->norm_eps, row);
     if (hp->attention.t_scale == 0) return;
-    const float steps = floorf((float)(job->s->pos0 + i) / hp->attention.t_floor);
+    const float steps = floorf((float)model_pos(model_span_of(job->s, i), i) / hp->attention.t_floor);
     t->scale(q, math_log(steps + 1.0f) * hp->attention.t_scale + 1.0f, (size_t)n_head * m->d_k);
 }
 
@@ -158,30 +158,32 @@ static void turn_index(const struct mla_job *job, size_t i)
     t->rope(job->room.index_q + i * x->n_head * d, x->n_head, d, n_rot, cos, sin, x->neox);
     indexer_layer_norm(k, model_vector(&l->index_k_norm), model_vector(&l->index_k_norm_bias), d, x->norm_eps, k);
     t->rope(k, 1, d, n_rot, cos, sin, x->neox);
-    t->store_kv(job->s->kv->type, k, d, model_kv_v(job->s->kv, job->layer, job->s->pos0 + i));
+    const struct model_span *span = model_span_of(job->s, i);
+    t->store_kv(span->kv->type, k, d, model_kv_v(span->kv, job->layer, model_pos(span, i)));
     t->scale(job->room.index_weights + i * x->n_head, 1.0f / sqrtf((float)(d * x->n_head)), x->n_head);
 }
 
-/* Which positions each token looks at. */
-static void choose(const struct mla_job *job)
+/* Which positions each token of a span looks at. */
+static void choose(const struct mla_job *job, const struct model_span *span)
 {
     const struct model_run *r = job->r;
     const struct indexer_kind *x = &r->model->hp.indexer;
-    const struct model_kv *kv = job->s->kv;
-    const struct indexer_choice c = {.q = job->room.index_q,
-                                     .weights = job->room.index_weights,
+    const struct model_kv *kv = span->kv;
+    const size_t at = span->first;
+    const struct indexer_choice c = {.q = job->room.index_q + at * x->n_head * x->d_head,
+                                     .weights = job->room.index_weights + at * x->n_head,
                                      .k = model_kv_v(kv, job->layer, 0),
                                      .k_stride_bytes = kv->layer[job->layer].v_row_bytes,
                                      .type = kv->type,
                                      .n_head = x->n_head,
                                      .d_head = x->d_head,
-                                     .n_tokens = job->s->n_tokens,
-                                     .n_rows = job->room.end,
+                                     .n_tokens = span->n_tokens,
+                                     .n_rows = job->room.end + at,
                                      .top_k = x->top_k,
-                                     .tile = job->room.tile,
-                                     .best = job->room.best,
-                                     .ids = job->room.ids,
-                                     .n_ids = job->room.n_ids};
+                                     .tile = job->room.tile + at * INDEXER_TILE,
+                                     .best = job->room.best + at * x->top_k,
+                                     .ids = job->room.ids + at * x->top_k,
+                                     .n_ids = job->room.n_ids + at};
     indexer_choose(&r->kernel, &c);
 }
 
@@ -197,17 +199,48 @@ static void finish_absorbed(void *arg, unsigned worker, unsigned n_workers)
     size_t begin, end;
     kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
+        const struct model_span *span = model_span_of(job->s, i);
+        const size_t pos = model_pos(span, i);
         float *q = r->scratch.attn + i * lh->n_head * m->d_k;
         turn(job, i, q);
         for (size_t h = 0; h < lh->n_head; h++)
             memcpy(r->scratch.q + (i * lh->n_head + h) * d + m->kv_lora, q + (h + 1) * m->d_k - n_rot,
                    n_rot * sizeof *q);
-        r->kernel.table->store_kv(job->s->kv->type, job->room.kv_a + i * d, d,
-                                  model_kv_k(job->s->kv, job->layer, job->s->pos0 + i));
+        r->kernel.table->store_kv(span->kv->type, job->room.kv_a + i * d, d, model_kv_k(span->kv, job->layer, pos));
         job->room.begin[i] = 0;
-        job->room.end[i] = (uint32_t)(job->s->pos0 + i + 1);
+        job->room.end[i] = (uint32_t)(pos + 1);
         if (lh->indexes) turn_index(job, i);
     }
+}
+
+/* The queries of one span look at the latent rows of their sequence; sums of those to scratch.attn. */
+static void look_absorbed(struct mla_job *job, const struct model_span *span)
+{
+    struct model_run *r = job->r;
+    const struct model_hparams *hp = &r->model->hp;
+    const struct model_layer_hparams *lh = &hp->layer[job->layer];
+    const size_t at = span->first, stride = span->kv->layer[job->layer].k_row_bytes;
+    const void *rows = model_kv_k(span->kv, job->layer, 0);
+    const struct kernel_rows_attention a = {
+        .q = r->scratch.q + at * lh->n_head * lh->d_head_k,
+        .sets = {{.k = rows,
+                  .v = rows,
+                  .k_stride_bytes = stride,
+                  .v_stride_bytes = stride,
+                  .begin = job->room.begin + at,
+                  .end = job->room.end + at,
+                  .ids = hp->indexer.n_head ? job->room.ids + at * hp->indexer.top_k : NULL,
+                  .n_ids = hp->indexer.n_head ? job->room.n_ids + at : NULL,
+                  .ids_stride = hp->indexer.top_k}},
+        .n_sets = 1,
+        .type = span->kv->type,
+        .n_head = lh->n_head,
+        .d_head = lh->d_head_k,
+        .d_head_v = lh->d_head_v,
+        .n_tokens = span->n_tokens,
+        .scale = hp->attention.scale,
+        .out = r->scratch.attn + at * lh->n_head * lh->d_head_v};
+    kernel_rows_attention_run(&r->kernel, &a);
 }
 
 /* Output of all heads to scratch.q [n_tokens][n_head][d_v]. */
@@ -219,8 +252,7 @@ static void attend_absorbed(struct mla_job *job)
     const struct mla_kind *m = &hp->mla;
     const struct model_layer_hparams *lh = &hp->layer[job->layer];
     const struct model_layer *l = &r->model->layers[job->layer];
-    const struct model_kv *kv = job->s->kv;
-    const size_t n = job->s->n_tokens, stride = kv->layer[job->layer].k_row_bytes;
+    const size_t n = job->s->n_tokens;
     project(job, sc->attn);
     kernel_pool_run(r->kernel.pool, finish_absorbed, job);
     const struct heads_product in = {.w = &l->k_b,
@@ -232,28 +264,11 @@ static void attend_absorbed(struct mla_job *job)
                                      .out_head = lh->d_head_k,
                                      .n_tokens = n};
     heads_product_run(&r->kernel, &in);
-    if (lh->indexes) choose(job);
-    const void *rows = model_kv_k(kv, job->layer, 0);
-    const struct kernel_rows_attention a = {.q = sc->q,
-                                            .sets = {{.k = rows,
-                                                      .v = rows,
-                                                      .k_stride_bytes = stride,
-                                                      .v_stride_bytes = stride,
-                                                      .begin = job->room.begin,
-                                                      .end = job->room.end,
-                                                      .ids = hp->indexer.n_head ? job->room.ids : NULL,
-                                                      .n_ids = job->room.n_ids,
-                                                      .ids_stride = hp->indexer.top_k}},
-                                            .n_sets = 1,
-                                            .type = kv->type,
-                                            .n_head = lh->n_head,
-                                            .d_head = lh->d_head_k,
-                                            .d_head_v = lh->d_head_v,
-                                            .n_tokens = n,
-                                            .scale = hp->attention.scale,
-                                            .out = sc->attn};
     if (r->cache) expert_pump(r->cache);
-    kernel_rows_attention_run(&r->kernel, &a);
+    for (size_t i = 0; i < job->s->n_spans; i++) {
+        if (lh->indexes) choose(job, &job->s->spans[i]);
+        look_absorbed(job, &job->s->spans[i]);
+    }
     if (r->cache) expert_pump(r->cache);
     const struct heads_product out = {.w = &l->v_b,
                                       .x = sc->attn,
@@ -287,7 +302,6 @@ static void store_expanded(void *arg, unsigned worker, unsigned n_workers)
     struct model_run *r = job->r;
     const struct model_hparams *hp = &r->model->hp;
     const struct mla_kind *m = &hp->mla;
-    const struct model_kv *kv = job->s->kv;
     const size_t n_head = hp->layer[job->layer].n_head, n_rot = hp->ropes[0].n_rot, nope = m->d_k - n_rot;
     size_t begin, end;
     kernel_pool_range(worker, n_workers, job->s->n_tokens, 1, &begin, &end);
@@ -300,9 +314,31 @@ static void store_expanded(void *arg, unsigned worker, unsigned n_workers)
             memcpy(k + h * m->d_k + nope, turned, n_rot * sizeof *k);
             memcpy(v + h * m->d_v, from + nope, m->d_v * sizeof *v);
         }
-        r->kernel.table->store_kv(kv->type, k, n_head * m->d_k, model_kv_k(kv, job->layer, job->s->pos0 + i));
-        r->kernel.table->store_kv(kv->type, v, n_head * m->d_v, model_kv_v(kv, job->layer, job->s->pos0 + i));
+        const struct model_span *span = model_span_of(job->s, i);
+        const struct model_kv *kv = span->kv;
+        r->kernel.table->store_kv(kv->type, k, n_head * m->d_k, model_kv_k(kv, job->layer, model_pos(span, i)));
+        r->kernel.table->store_kv(kv->type, v, n_head * m->d_v, model_kv_v(kv, job->layer, model_pos(span, i)));
     }
+}
+
+static void look_expanded(struct mla_job *job, const struct model_span *span)
+{
+    const struct model_scratch *sc = &job->r->scratch;
+    const struct model_layer_hparams *lh = &job->r->model->hp.layer[job->layer];
+    const struct kernel_attention a = {.q = sc->q + span->first * lh->n_head * lh->d_head_k,
+                                       .k = model_kv_k(span->kv, job->layer, 0),
+                                       .v = model_kv_v(span->kv, job->layer, 0),
+                                       .k_type = span->kv->type,
+                                       .v_type = span->kv->type,
+                                       .n_head = lh->n_head,
+                                       .n_head_kv = lh->n_head,
+                                       .d_head = lh->d_head_k,
+                                       .d_head_v = lh->d_head_v,
+                                       .n_tokens = span->n_tokens,
+                                       .pos0 = span->pos0,
+                                       .scale = job->r->model->hp.attention.scale,
+                                       .out = sc->attn + span->first * lh->n_head * lh->d_head_v};
+    kernel_attention_run(&job->r->kernel, &a);
 }
 
 static void attend_expanded(struct mla_job *job)
@@ -310,7 +346,6 @@ static void attend_expanded(struct mla_job *job)
     struct model_run *r = job->r;
     struct model_scratch *sc = &r->scratch;
     const struct model_hparams *hp = &r->model->hp;
-    const struct model_layer_hparams *lh = &hp->layer[job->layer];
     const struct model_step *s = job->s;
     const struct kernel_weight kv_b = model_weight(&r->model->layers[job->layer].kv_b);
     project(job, sc->q);
@@ -320,21 +355,8 @@ static void attend_expanded(struct mla_job *job)
     kernel_acts_fill(&r->kernel, &acts, kv_b.type->form);
     kernel_matmul(&r->kernel, &kv_b, NULL, &acts, job->room.kv_b);
     kernel_pool_run(r->kernel.pool, store_expanded, job);
-    const struct kernel_attention a = {.q = sc->q,
-                                       .k = model_kv_k(s->kv, job->layer, 0),
-                                       .v = model_kv_v(s->kv, job->layer, 0),
-                                       .k_type = s->kv->type,
-                                       .v_type = s->kv->type,
-                                       .n_head = lh->n_head,
-                                       .n_head_kv = lh->n_head,
-                                       .d_head = lh->d_head_k,
-                                       .d_head_v = lh->d_head_v,
-                                       .n_tokens = s->n_tokens,
-                                       .pos0 = s->pos0,
-                                       .scale = hp->attention.scale,
-                                       .out = sc->attn};
     if (r->cache) expert_pump(r->cache);
-    kernel_attention_run(&r->kernel, &a);
+    for (size_t i = 0; i < s->n_spans; i++) look_expanded(job, &s->spans[i]);
     if (r->cache) expert_pump(r->cache);
 }
 

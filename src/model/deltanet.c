@@ -288,10 +288,8 @@ static struct delta_job lay_out(struct model_run *r, const struct model_step *s,
                           .n_key = (size_t)hp->delta.n_head_k * hp->delta.d_head,
                           .n_value = (size_t)hp->delta.n_head_v * hp->delta.d_head,
                           .taps = hp->n_conv,
-                          .history = model_state_of(&s->kv->state, layer),
                           .n_decay = decays(&hp->delta)};
     const size_t n_mixed = 2 * j.n_key + j.n_value;
-    j.state = j.history + (j.taps - 1) * n_mixed;
     j.q = r->scratch.extra;
     j.z = j.q + n * n_mixed;
     j.out = j.z + n * j.n_value;
@@ -364,6 +362,27 @@ static void project(struct delta_job *j)
     widen(j, &l->delta_g_b, low_z, j->z);
 }
 
+/* The same for the tokens of one span, with the state of their sequence. */
+static struct delta_job of_span(const struct delta_job *all, const struct model_span *span, uint32_t layer)
+{
+    struct delta_job j = *all;
+    const size_t at = span->first;
+    j.n_tokens = span->n_tokens;
+    j.history = model_state_of(&span->kv->state, layer);
+    j.state = j.history + (j.taps - 1) * (2 * j.n_key + j.n_value);
+    for (size_t i = 0; i < j.n_planes; i++) j.planes[i].x += at * j.planes[i].stride;
+    j.q += at * j.stride_k;
+    j.k += at * j.stride_k;
+    j.v += at * j.stride_v;
+    j.z += at * j.n_value;
+    j.out += at * j.n_value;
+    j.decay += at * j.n_decay;
+    j.beta += at * j.kind->n_head_v;
+    if (j.grouped) j.grouped += at * 2 * (j.n_key + j.n_value);
+    if (j.ba) j.ba += at * 2 * j.kind->n_head_v;
+    return j;
+}
+
 void deltanet_block(struct model_run *r, const struct model_step *s, uint32_t layer)
 {
     const struct model_layer *l = &r->model->layers[layer];
@@ -372,7 +391,10 @@ void deltanet_block(struct model_run *r, const struct model_step *s, uint32_t la
     model_norm(r, sc->x, &l->attn_norm, &l->attn_norm_bias, s->n_tokens, sc->h);
     project(&j);
     if (r->cache) expert_pump(r->cache);
-    kernel_pool_run(r->kernel.pool, run_rule, &j);
+    for (size_t i = 0; i < s->n_spans; i++) {
+        struct delta_job span = of_span(&j, &s->spans[i], layer);
+        kernel_pool_run(r->kernel.pool, run_rule, &span);
+    }
     if (r->cache) expert_pump(r->cache);
     const struct kernel_weight o = model_weight(&l->o);
     struct kernel_acts mid;

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static void embed(struct model_run *r, const struct model_step *s)
 {
@@ -29,7 +30,8 @@ static enum sluice_status check_finite(const struct model_step *s, const float *
         if (!isfinite(logits[i]))
             return base_fail(err, SLUICE_ERR_MODEL,
                              "the file's weights are damaged or overflow; compare its checksum with the publisher's",
-                             "the logits at position %zu are not finite (vocabulary entry %zu)", s->pos0 + index, i);
+                             "the logits at position %zu are not finite (vocabulary entry %zu)",
+                             model_pos(model_span_of(s, index), index), i);
     return SLUICE_OK;
 }
 
@@ -45,15 +47,16 @@ static void finish_logits(const struct model_run *r, float *row)
     for (size_t i = 0; cap != 0 && i < hp->n_vocab; i++) row[i] = cap * math_tanh(row[i] / cap);
 }
 
-/* Final norm and output product for tokens [begin, begin + n), n <= MODEL_LOGITS_ROWS. */
-static enum sluice_status logits_of(struct model_run *r, const struct model_step *s, size_t begin, size_t n,
+/* Final norm and output product for the step's tokens rows[0, n), n <= MODEL_LOGITS_ROWS, ascending. */
+static enum sluice_status logits_of(struct model_run *r, const struct model_step *s, const size_t *rows, size_t n,
                                     struct sluice_error *err)
 {
     const struct model *m = r->model;
     struct model_scratch *sc = &r->scratch;
     const size_t n_embd = m->hp.n_embd, n_vocab = m->hp.n_vocab;
     const struct kernel_weight w = model_weight(&m->output);
-    model_norm(r, sc->x + begin * n_embd, &m->output_norm, &m->output_norm_bias, n, sc->h);
+    for (size_t i = 0; i < n; i++) memcpy(sc->h + i * n_embd, sc->x + rows[i] * n_embd, n_embd * sizeof *sc->h);
+    model_norm(r, sc->h, &m->output_norm, &m->output_norm_bias, n, sc->h);
     struct kernel_acts acts;
     kernel_acts_place(&acts, sc->h, n_embd, n, sc->acts_in);
     kernel_acts_fill(&r->kernel, &acts, w.type->form);
@@ -61,18 +64,38 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
     for (size_t i = 0; i < n; i++) {
         float *row = sc->logits + i * n_vocab;
         finish_logits(r, row);
-        enum sluice_status st = check_finite(s, row, n_vocab, begin + i, err);
+        enum sluice_status st = check_finite(s, row, n_vocab, rows[i], err);
         if (st) return st;
-        if (!s->logits(s->user, begin + i, row)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+        if (!s->logits(s->user, rows[i], row)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
     }
     return SLUICE_OK;
 }
 
+/* The rows that the caller wants, MODEL_LOGITS_ROWS at a time. */
+static enum sluice_status all_logits(struct model_run *r, const struct model_step *s, struct sluice_error *err)
+{
+    enum sluice_status st = SLUICE_OK;
+    size_t rows[MODEL_LOGITS_ROWS], n = 0;
+    for (size_t i = 0; i < s->n_spans; i++) {
+        const size_t end = s->spans[i].first + s->spans[i].n_tokens;
+        for (size_t t = s->want == MODEL_LOGITS_LAST ? end - 1 : s->spans[i].first; t < end; t++) {
+            rows[n++] = t;
+            if (n < MODEL_LOGITS_ROWS) continue;
+            if ((st = logits_of(r, s, rows, n, err))) return st;
+            n = 0;
+        }
+    }
+    return n ? logits_of(r, s, rows, n, err) : SLUICE_OK;
+}
+
 enum sluice_status model_forward(struct model_run *r, const struct model_step *s, struct sluice_error *err)
 {
-    BASE_ASSERT(!s->kv->state.floats || (!s->kv->state.broken && s->kv->state.at == s->pos0),
-                "M7 the recurrent state stands at the step's first position");
-    model_state_begin(&s->kv->state);
+    for (size_t i = 0; i < s->n_spans; i++) {
+        struct model_state *state = &s->spans[i].kv->state;
+        BASE_ASSERT(!state->floats || (!state->broken && state->at == s->spans[i].pos0),
+                    "M7 the recurrent state stands at the span's first position");
+        model_state_begin(state);
+    }
     embed(r, s);
     model_rope_angles(r, s);
     for (uint32_t layer = 0; layer < r->model->hp.n_layer; layer++) {
@@ -80,20 +103,14 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
         enum sluice_status st = r->model->arch->layer(r, s, layer, err);
         if (st) return st;
     }
-    model_state_end(&s->kv->state, s->n_tokens, s->n_tokens > 1 && s->want != MODEL_LOGITS_NONE);
+    for (size_t i = 0; i < s->n_spans; i++)
+        model_state_end(&s->spans[i].kv->state, s->spans[i].n_tokens,
+                        s->spans[i].n_tokens > 1 && s->want != MODEL_LOGITS_NONE);
     if (r->cache) {
         expert_tick(r->cache, (uint32_t)s->n_tokens);
         if (r->ghosts) expert_ghosts_tick(r->ghosts, (uint32_t)s->n_tokens);
         if (r->usage) expert_usage_tick(r->usage, (uint32_t)s->n_tokens);
         foresight_end(r, s);
     }
-    if (s->want == MODEL_LOGITS_NONE) return SLUICE_OK;
-    size_t begin = s->want == MODEL_LOGITS_LAST ? s->n_tokens - 1 : 0;
-    while (begin < s->n_tokens) {
-        size_t n = s->n_tokens - begin < MODEL_LOGITS_ROWS ? s->n_tokens - begin : MODEL_LOGITS_ROWS;
-        enum sluice_status st = logits_of(r, s, begin, n, err);
-        if (st) return st;
-        begin += n;
-    }
-    return SLUICE_OK;
+    return s->want == MODEL_LOGITS_NONE ? SLUICE_OK : all_logits(r, s, err);
 }

@@ -1,5 +1,5 @@
-/* The forward pass of one step: a chunk of tokens of one sequence goes through all layers. Architectures compose the
- * pieces of attention.h, router.h, moe.h and ffn.h. */
+/* The forward pass of one step: a chunk of tokens, of one sequence or of several, goes through all layers.
+ * Architectures compose the pieces of attention.h, router.h, moe.h and ffn.h. */
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
@@ -27,21 +27,38 @@ struct model_run {
     void *user;
 };
 
-/* Receives one row of logits [n_vocab], valid during the call; false ends the step with SLUICE_CANCELLED. */
+/* Receives the logits [n_vocab] of the step's token `index`, valid during the call; false ends the step with
+ * SLUICE_CANCELLED. */
 typedef bool model_logits_fn(void *user, size_t index, const float *logits);
 
-struct model_step {
-    const int32_t *ids; /* [n_tokens], each < n_vocab */
-    size_t n_tokens;    /* 1 .. scratch.chunk */
-    size_t pos0;        /* position of the first; kv holds all before it */
+/* Neighbouring tokens of the step that continue one sequence. */
+struct model_span {
     struct model_kv *kv;
-    enum { MODEL_LOGITS_NONE, MODEL_LOGITS_LAST, MODEL_LOGITS_ALL } want;
+    size_t first, n_tokens; /* in the step */
+    size_t pos0;            /* position of the first; kv holds all before it */
+};
+
+struct model_step {
+    const int32_t *ids;             /* [n_tokens], each < n_vocab */
+    size_t n_tokens;                /* 1 .. scratch.chunk */
+    const struct model_span *spans; /* [n_spans] in order, none empty, all tokens, each sequence once */
+    size_t n_spans;
+    enum { MODEL_LOGITS_NONE, MODEL_LOGITS_LAST, MODEL_LOGITS_ALL } want; /* LAST: of each span */
     model_logits_fn *logits;
     void *user;
 };
 
-/* On an error or cancel the KV rows from pos0 on are undefined and the experts of the layer have been let go; earlier
- * rows and the cache stay good. Logits that are not finite: SLUICE_ERR_MODEL. */
+/* Whose a token of the step is, and where it stands there. */
+static inline const struct model_span *model_span_of(const struct model_step *s, size_t token)
+{
+    const struct model_span *span = s->spans;
+    while (token - span->first >= span->n_tokens) span++;
+    return span;
+}
+static inline size_t model_pos(const struct model_span *span, size_t token) { return span->pos0 + token - span->first; }
+
+/* On an error or cancel the KV rows from each span's pos0 on are undefined and the experts of the layer have been let
+ * go; earlier rows and the cache stay good. Logits that are not finite: SLUICE_ERR_MODEL. */
 enum sluice_status model_forward(struct model_run *r, const struct model_step *s, struct sluice_error *err);
 
 #endif

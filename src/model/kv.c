@@ -3,6 +3,7 @@
 #include "quant/quant.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum sluice_status model_kv_token_bytes(const struct model_hparams *hp, uint32_t type, uint64_t *bytes,
                                         struct sluice_error *err)
@@ -43,4 +44,12 @@ void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx,
         at += ctx * l->v_row_bytes;
     }
     model_state_place(hp, out->memory + (at + 63) / 64 * 64, &out->state);
+}
+
+void model_kv_copy(struct model_kv *to, const struct model_kv *from, uint32_t n_layer, size_t begin, size_t end)
+{
+    for (uint32_t i = 0; i < n_layer; i++) {
+        memcpy(model_kv_k(to, i, begin), model_kv_k(from, i, begin), (end - begin) * to->layer[i].k_row_bytes);
+        memcpy(model_kv_v(to, i, begin), model_kv_v(from, i, begin), (end - begin) * to->layer[i].v_row_bytes);
+    }
 }

@@ -32,6 +32,9 @@ uint64_t model_kv_fixed_bytes(const struct model_hparams *hp);
 /* memory: token bytes * ctx + fixed bytes, aligned to 64, owned by the caller. */
 void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx, void *memory, struct model_kv *out);
 
+/* Rows [begin, end) of one sequence become those of another with the same layout. */
+void model_kv_copy(struct model_kv *to, const struct model_kv *from, uint32_t n_layer, size_t begin, size_t end);
+
 static inline uint8_t *model_kv_k(const struct model_kv *kv, uint32_t layer, size_t pos)
 {
     return kv->memory + kv->layer[layer].k_at + pos * kv->layer[layer].k_row_bytes;

@@ -53,12 +53,14 @@ void model_rope_angles(struct model_run *r, const struct model_step *s)
         const struct model_rope *rope = &hp->ropes[set];
         const size_t half = rope->n_rot / 2;
         model_rope_frequencies(rope, factors_of(r->model, rope), sc->freq);
-        for (size_t t = 0; t < s->n_tokens; t++)
+        for (size_t t = 0; t < s->n_tokens; t++) {
+            const size_t pos = model_pos(model_span_of(s, t), t);
             for (size_t i = 0; i < half; i++) {
-                double angle = (double)(s->pos0 + t) * sc->freq[i];
+                double angle = (double)pos * sc->freq[i];
                 float cos = (float)math_cos_d(angle), sin = (float)math_sin_d(angle);
                 sc->cos[set][t * half + i] = rope->magnitude == 1 ? cos : cos * rope->magnitude;
                 sc->sin[set][t * half + i] = rope->magnitude == 1 ? sin : sin * rope->magnitude;
             }
+        }
     }
 }

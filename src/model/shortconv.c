@@ -14,17 +14,14 @@ struct shortconv_job {
 
 uint32_t shortconv_state_floats(const struct model_hparams *hp) { return (hp->n_conv - 1) * hp->n_embd; }
 
-/* A range of channels through all tokens of the step. State: [n_conv - 1][n_embd], the oldest input first. */
-static void convolve(void *arg, unsigned worker, unsigned n_workers)
+/* Channels [begin, end) through all tokens of a span. State: [n_conv - 1][n_embd], the oldest input first. */
+static void convolve_span(const struct shortconv_job *job, const struct model_span *span, size_t begin, size_t end)
 {
-    struct shortconv_job *job = arg;
     const struct model_hparams *hp = &job->r->model->hp;
     const size_t n = hp->n_embd, taps = hp->n_conv;
     const float *filters = model_vector(&job->r->model->layers[job->layer].conv); /* [n_embd][taps] */
-    float *state = model_state_of(&job->s->kv->state, job->layer);
-    size_t begin, end;
-    kernel_pool_range(worker, n_workers, n, 16, &begin, &end);
-    for (size_t t = 0; t < job->s->n_tokens; t++) {
+    float *state = model_state_of(&span->kv->state, job->layer);
+    for (size_t t = span->first; t < span->first + span->n_tokens; t++) {
         const float *b = job->r->scratch.extra + t * 3 * n, *c = b + n, *v = c + n;
         float *out = job->r->scratch.attn + t * n;
         for (size_t i = begin; i < end; i++) {
@@ -37,6 +34,14 @@ static void convolve(void *arg, unsigned worker, unsigned n_workers)
             if (taps > 1) state[(taps - 2) * n + i] = in;
         }
     }
+}
+
+static void convolve(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct shortconv_job *job = arg;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, job->r->model->hp.n_embd, 16, &begin, &end);
+    for (size_t i = 0; i < job->s->n_spans; i++) convolve_span(job, &job->s->spans[i], begin, end);
 }
 
 void shortconv_block(struct model_run *r, const struct model_step *s, uint32_t layer)

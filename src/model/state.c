@@ -73,6 +73,14 @@ static uint32_t take_slot(struct model_state *s)
     return slot;
 }
 
+static void save(struct model_state *s)
+{
+    const uint32_t slot = take_slot(s);
+    memcpy(s->saved + slot * s->floats, s->live, s->floats * sizeof *s->live);
+    s->checkpoint[s->n_saved].at = s->at;
+    s->checkpoint[s->n_saved++].slot = slot;
+}
+
 void model_state_begin(struct model_state *s) { s->broken = true; }
 
 void model_state_end(struct model_state *s, size_t n, bool keep)
@@ -83,8 +91,31 @@ void model_state_end(struct model_state *s, size_t n, bool keep)
     s->at += n;
     const size_t last = s->n_saved ? s->checkpoint[s->n_saved - 1].at : 0;
     if (!keep && s->at - last < MODEL_CHECKPOINT_TOKENS) return;
-    const uint32_t slot = take_slot(s);
-    memcpy(s->saved + slot * s->floats, s->live, s->floats * sizeof *s->live);
-    s->checkpoint[s->n_saved].at = s->at;
-    s->checkpoint[s->n_saved++].slot = slot;
+    save(s);
+}
+
+size_t model_state_known(const struct model_state *s, size_t n)
+{
+    if (!s->floats || (!s->broken && s->at == n)) return n;
+    size_t at = !s->broken && s->at < n ? s->at : 0;
+    for (uint32_t i = 0; i < s->n_saved; i++)
+        if (s->checkpoint[i].at <= n && s->checkpoint[i].at > at) at = s->checkpoint[i].at;
+    return at;
+}
+
+void model_state_copy(struct model_state *to, const struct model_state *from, size_t at)
+{
+    if (!to->floats) return;
+    const float *state = !from->broken && from->at == at ? from->live : NULL;
+    for (uint32_t i = 0; i < from->n_saved && !state; i++)
+        if (from->checkpoint[i].at == at) state = from->saved + from->checkpoint[i].slot * from->floats;
+    BASE_ASSERT(state || !at, "M7 a state is copied from where it is known");
+    if (state)
+        memcpy(to->live, state, to->floats * sizeof *to->live);
+    else
+        memset(to->live, 0, to->floats * sizeof *to->live);
+    to->n_saved = 0;
+    to->broken = false;
+    to->at = at;
+    if (at) save(to);
 }

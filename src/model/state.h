@@ -36,6 +36,12 @@ size_t model_state_rewind(struct model_state *s, size_t n);
 void model_state_begin(struct model_state *s);
 void model_state_end(struct model_state *s, size_t n, bool keep);
 
+/* The latest position at or before n at which the state is known: it stands there or there is a checkpoint. */
+size_t model_state_known(const struct model_state *s, size_t n);
+/* The state of one sequence as it was after `at` tokens (model_state_known) becomes that of another, which forgets its
+ * own. */
+void model_state_copy(struct model_state *to, const struct model_state *from, size_t at);
+
 static inline float *model_state_of(struct model_state *s, uint32_t layer) { return s->live + s->layer_at[layer]; }
 
 #endif
