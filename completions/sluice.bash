@@ -30,10 +30,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     chat)
         case "$prev" in
@@ -51,10 +51,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     plan)
         case "$prev" in
@@ -66,28 +66,30 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--simulate-used-memory|--prefetch)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--simulate-used-memory|--prefetch|--pre)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --io --policy --simulate-used-memory --prefetch --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --json --quiet --verbose --help"
         words=files
         ;;
     inspect)
         case "$prev" in
             --model|-m)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --pre)
+                return ;;
         esac
-        opts="--model --json --help"
+        opts="--model --pre --json --help"
         words=files
         ;;
     tokenize)
         case "$prev" in
             --model|-m|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
-            --prompt|-p)
+            --pre|--prompt|-p)
                 return ;;
         esac
-        opts="--model --prompt --file --special --bos --json --quiet --verbose --help"
+        opts="--model --pre --prompt --file --special --bos --json --quiet --verbose --help"
         ;;
     template)
         case "$prev" in
@@ -114,10 +116,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --tokens --out --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --tokens --out --quiet --verbose --help"
         ;;
     perplexity)
         case "$prev" in
@@ -135,10 +137,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --file --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --file --json --quiet --verbose --help"
         ;;
     bench)
         case "$prev" in
@@ -156,10 +158,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--prefill|-p|--decode|-n|--repetitions|-r)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --file --prefill --decode --repetitions --json --quiet --verbose --help"
         ;;
     profile)
         case "$prev" in
@@ -177,10 +179,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--prefetch|--prompt|-p|--max-tokens|-n)
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--prefetch|--pre|--prompt|-p|--max-tokens|-n)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --prefetch --verify --prompt --file --chat --max-tokens --out --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --prefetch --verify --pre --prompt --file --chat --max-tokens --out --json --quiet --verbose --help"
         ;;
     doctor)
         case "$prev" in

@@ -48,6 +48,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat logits perplexity be
 complete -c sluice -n '__fish_seen_subcommand_from run chat logits perplexity bench' -l pin -r -F -d 'experts that stay in the cache once they are loaded: a hotlist, or auto: those that were used most, as long as that pays'
 complete -c sluice -n '__fish_seen_subcommand_from run chat plan logits perplexity bench profile' -l prefetch -x -d 'guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some of lookahead, transitions, next, with commas between them, whether they pay or not'
 complete -c sluice -n '__fish_seen_subcommand_from run chat logits perplexity bench profile' -l verify -d 'read every weight twice and compare, also with the checksums beside the model; slower, changes no result'
+complete -c sluice -n '__fish_seen_subcommand_from run chat plan inspect tokenize logits perplexity bench profile' -l pre -x -d 'how texts are cut into words before they become tokens, instead of what the file says (tokenizer.ggml.pre): for files that name it wrongly or not at all, or by a name that is not known; a wrong name is answered with the known ones'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize' -s p -l prompt -x -d 'the text'
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s p -l prompt -x -d 'a text; may be given several times'
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s f -l file -r -F -d 'read a text from a file (-: standard input); may be given several times'

@@ -93,6 +93,7 @@ struct sluice_options {
     const char *simulate_used_memory; /* a size that is treated as used by others, for tests; NULL: none */
     const char *route;                /* how prompts are read: "auto" (default), "token", "selected", "layers" */
     uint32_t sessions; /* that can be open at once, each with a KV cache of ctx tokens; 0: 1, at most 64 */
+    const char *pre;   /* the pre-tokenizer's name, instead of the one that the file gives; NULL: the file's */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 

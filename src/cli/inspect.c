@@ -123,7 +123,7 @@ static void types_of(const uint64_t type_bytes[QUANT_IDS + 1], char *out, size_t
 
 static void drop_line(void *user, enum sluice_log_level level, const char *line) {}
 
-static void judge(const char *path, const struct gguf *g, struct verdict *v)
+static void judge(const char *path, const char *pre, const struct gguf *g, struct verdict *v)
 {
     struct sluice_options options;
     sluice_engine *engine;
@@ -131,6 +131,7 @@ static void judge(const char *path, const struct gguf *g, struct verdict *v)
     sluice_options_init(&options);
     options.model_path = path;
     options.log = drop_line;
+    options.pre = pre;
     options.plan_only = true;
     v->vocabulary = gguf_n_tensors(g) == 0;
     options.vocab_only = v->vocabulary;
@@ -430,7 +431,7 @@ int command_inspect(const struct cli_options *o)
         struct verdict v;
         s->layers = layers;
         for (size_t i = 0; i < gguf_n_tensors(g); i++) note_tensor(s, gguf_tensor(g, i));
-        judge(path, g, &v);
+        judge(path, cli_text(o, OPT_PRE), g, &v);
         if (cli_flag(o, OPT_JSON)) {
             out_json(json_inspect(g, s, &v));
         } else {

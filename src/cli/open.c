@@ -59,6 +59,7 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
     options.user = r;
     options.vocab_only = how == OPEN_VOCAB;
     options.plan_only = how == OPEN_PLAN;
+    options.pre = text_if_taken(o, OPT_PRE);
     if (how != OPEN_VOCAB) {
         options.memory = text_if_taken(o, OPT_MEMORY);
         options.experts = text_if_taken(o, OPT_EXPERTS);

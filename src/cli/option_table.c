@@ -181,6 +181,11 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "lookahead, transitions, next, with commas between them, whether they pay or not"},
     {OPT_VERIFY, MACHINE, "verify", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, EVALUATORS,
      "read every weight twice and compare, also with the checksums beside the model; slower, changes no result"},
+    {OPT_PRE, TEXT, "pre", 0, CLI_TEXT, true, false, "NAME", NULL, 0, 0, NULL,
+     PLANNERS | CLI_BIT(CLI_TOKENIZE) | CLI_BIT(CLI_INSPECT),
+     "how texts are cut into words before they become tokens, instead of what the file says (tokenizer.ggml.pre): for "
+     "files that name it wrongly or not at all, or by a name that is not known; a wrong name is answered with the "
+     "known ones"},
     {OPT_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, false, "TEXT", NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "the text"},
     {OPT_PROFILE_PROMPT, TEXT, "prompt", 'p', CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, CLI_BIT(CLI_PROFILE),

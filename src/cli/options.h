@@ -72,6 +72,7 @@ enum cli_option {
     OPT_PIN,
     OPT_PREFETCH,
     OPT_VERIFY,
+    OPT_PRE,
     OPT_PROMPT,
     OPT_PROFILE_PROMPT,
     OPT_PROFILE_FILE,

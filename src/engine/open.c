@@ -26,7 +26,7 @@ static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)
     if ((st = gguf_check_language_model(e->gguf, e->options.vocab_only, err))) return st;
     copy_str(e->gguf, "general.architecture", "", e->architecture, sizeof e->architecture);
     copy_str(e->gguf, "general.name", "", e->name, sizeof e->name);
-    if ((st = text_tokenizer_create(e->gguf, &e->log, &e->tokenizer, err))) return st;
+    if ((st = text_tokenizer_create_as(e->gguf, e->options.pre, &e->log, &e->tokenizer, err))) return st;
     struct gguf_str template = {NULL, 0};
     if (gguf_get_str(e->gguf, "tokenizer.chat_template", false, &template, NULL)) template = (struct gguf_str){NULL, 0};
     e->chat = text_chat_detect(template.at, template.bytes, &e->chat_exact);

@@ -66,8 +66,8 @@ static void note_options(const struct sluice_options *o)
     fprintf(log, "usage=%s no_usage=%d hotlist=%s cold=%d warm=%u pin=%s prefetch=%s route=%s ", or_none(o->usage_path),
             o->no_usage, or_none(o->hotlist_path), o->cold, o->warm_experts, or_none(o->pin), or_none(o->prefetch),
             or_none(o->route));
-    fprintf(log, "lock=%s margin=%s simulate=%s plan=%d\n", or_none(o->lock), or_none(o->lock_margin),
-            or_none(o->simulate_used_memory), o->plan_only);
+    fprintf(log, "lock=%s margin=%s simulate=%s pre=%s plan=%d\n", or_none(o->lock), or_none(o->lock_margin),
+            or_none(o->simulate_used_memory), or_none(o->pre), o->plan_only);
     fclose(log);
 }
 

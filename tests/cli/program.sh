@@ -430,8 +430,8 @@ same() { # VALUE...: all of them are in opened
 }
 printf '1 2 3' >ids
 awk 'BEGIN { for (i = 0; i < 40; i++) printf "a" }' >text
-untold='usage=- no_usage=0 hotlist=- cold=0 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- plan=0'
-unlearned='usage=- no_usage=1 hotlist=- cold=1 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- plan=0'
+untold='usage=- no_usage=0 hotlist=- cold=0 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- pre=- plan=0'
+unlearned='usage=- no_usage=1 hotlist=- cold=1 warm=0 pin=- prefetch=- route=auto lock=- margin=- simulate=- pre=- plan=0'
 all='--pin auto --prefetch lookahead,next --route layers --lock experts --lock-margin 1G --simulate-used-memory 2G'
 told='pin=auto prefetch=lookahead,next route=layers lock=experts margin=1G simulate=2G'
 opened run -m model -p x
@@ -461,6 +461,12 @@ opened profile -m model -p x --prefetch off --route token --lock all --lock-marg
 same usage=- no_usage=1 hotlist=- cold=1 prefetch=off route=token lock=all margin=1G simulate=2G
 opened plan -m model --simulate-used-memory 2G --prefetch off
 same simulate=2G prefetch=off plan=1
+for command in 'run -p x' chat plan 'tokenize -p x' 'logits --tokens ids --out logits' 'perplexity -f text --ctx 16' 'bench -p 4 -n 1 -r 1' 'profile -p x'; do
+    opened $command -m model --pre qwen2
+    same pre=qwen2
+    SLUICE_PRE=gpt-2 opened $command -m model
+    same pre=gpt-2
+done
 SLUICE_LOCK_MARGIN=1G opened run -m model -p x # a margin of nothing
 same lock=- margin=-
 

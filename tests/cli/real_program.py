@@ -173,6 +173,28 @@ class Tokenize(Folder):
         self.assertEqual(seen["n"], len(seen["ids"]))
         self.assertEqual(run("tokenize", "-m", DEMO, "-p", "", "-q")[0], b"\n")
 
+    def test_another_pre_tokenizer(self):
+        text = "Don't (yes) pay 12345,\n\n  it is  too much; DON'T."
+        named = lambda name: b"tokenizer.ggml.pre" + struct.pack("<IQ", 8, len(name)) + name
+        with open(DEMO, "rb") as model, open(self.path("unknown.gguf"), "wb") as out:
+            data = model.read()
+            self.assertEqual(data.count(named(b"qwen2")), 1)
+            out.write(data.replace(named(b"qwen2"), named(b"qwen9")))
+        unknown = ["tokenize", "-m", self.path("unknown.gguf"), "-p", text, "-q"]
+        for line in ["'qwen9'", "qwen2, qwen35", "--pre"]:
+            self.assertIn(line, run(*unknown, code=3)[1].decode())
+        own = run("tokenize", "-m", DEMO, "-p", text, "-q")[0]
+        self.assertEqual(run(*unknown, "--pre", "qwen2")[0], own)
+        self.assertEqual(run(*unknown, env={"SLUICE_PRE": "qwen2"})[0], own)
+        self.assertNotEqual(run(*unknown, "--pre", "default")[0], own)
+        words = ["run", "-p", text, "-n", "3", "--greedy", "-q"]
+        self.assertEqual(run(*words, "-m", self.path("unknown.gguf"), "--pre", "qwen2")[0], run(*words, "-m", DEMO)[0])
+        for words in (["tokenize", "-p", "x"], ["run", "-p", "x"], ["plan"]):
+            said = run(*words, "-m", DEMO, "--pre", "qwen9", code=2)[1].decode()
+            for name in ["'qwen9'", "default", "kimi-k2", "gemma4"]:
+                self.assertIn(name, said)
+        self.assertIn("--pre", run("plan", "-m", os.path.join(ARCH, "olmoe-moe.gguf"), "--pre", "qwen2", code=2)[1].decode())
+
 
 class Logits(Folder):
     def logits(self, *words):
