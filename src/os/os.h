@@ -19,6 +19,7 @@ struct os_file_info {
      * (before Linux 6.1), 0 where it says that there are none. */
     uint32_t direct_align;
     bool regular;
+    uint64_t disk_bytes; /* that it takes on the disk, in whole blocks */
 };
 
 struct os_memory;
@@ -39,6 +40,20 @@ struct os_calls {
     ssize_t (*pread)(void *user, int fd, void *buf, size_t bytes, uint64_t offset); /* one call; may be short */
     int (*file_info)(void *user, int fd, struct os_file_info *info);
     int (*drop_cached)(void *user, int fd, uint64_t offset, uint64_t bytes); /* POSIX_FADV_DONTNEED */
+
+    /* files that are kept: written as a whole under another name, synced, renamed. Never through a symbolic link; what
+     * is made is private to the user. */
+    int (*create)(void *user, const char *path);                          /* a new file: fd; -EEXIST */
+    ssize_t (*write)(void *user, int fd, const void *data, size_t bytes); /* behind what is there; may be short */
+    int (*sync)(void *user, int fd);                                      /* is on the disk now */
+    int (*rename)(void *user, const char *from, const char *to);          /* replaces `to` */
+    int (*remove)(void *user, const char *path);                          /* a file */
+    /* Made if need be: fd, locked until it is closed; -EWOULDBLOCK: another holds it. */
+    int (*lock_file)(void *user, const char *path);
+    int (*make_folder)(void *user, const char *path); /* 0 as well if there is one */
+    int (*sync_folder)(void *user, const char *path); /* its entries are on the disk now */
+    /* Calls each for every entry but "." and ".."; false ends it. */
+    int (*list_folder)(void *user, const char *path, bool (*each)(void *arg, const char *name), void *arg);
 
     /* memory */
     void *(*reserve)(void *user,

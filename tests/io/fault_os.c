@@ -114,6 +114,83 @@ static int fault_drop_cached(void *user, int fd, uint64_t offset, uint64_t bytes
     return f->real->drop_cached(f->real->user, fd, offset, bytes);
 }
 
+/* ---- files that are written ---- */
+
+static int error_of(const int *error) { return __atomic_load_n(error, __ATOMIC_RELAXED); }
+static unsigned count(unsigned *n) { return __atomic_fetch_add(n, 1, __ATOMIC_RELAXED); }
+
+static int fault_create(void *user, const char *path)
+{
+    struct fault_os *f = user;
+    count(&f->n_created);
+    if (error_of(&f->create_error)) return -error_of(&f->create_error);
+    int fd = f->real->create(f->real->user, path);
+    os_mutex_lock(f->mutex);
+    f->n_open += fd >= 0;
+    os_mutex_unlock(f->mutex);
+    return fd;
+}
+
+static ssize_t fault_write(void *user, int fd, const void *data, size_t bytes)
+{
+    struct fault_os *f = user;
+    const unsigned n = count(&f->n_writes);
+    if (error_of(&f->write_error) && n >= __atomic_load_n(&f->writes_good, __ATOMIC_RELAXED))
+        return -error_of(&f->write_error);
+    return f->real->write(f->real->user, fd, data, bytes);
+}
+
+static int fault_sync(void *user, int fd)
+{
+    struct fault_os *f = user;
+    count(&f->n_synced);
+    return error_of(&f->sync_error) ? -error_of(&f->sync_error) : f->real->sync(f->real->user, fd);
+}
+
+static int fault_rename(void *user, const char *from, const char *to)
+{
+    struct fault_os *f = user;
+    count(&f->n_renamed);
+    return error_of(&f->rename_error) ? -error_of(&f->rename_error) : f->real->rename(f->real->user, from, to);
+}
+
+static int fault_remove(void *user, const char *path)
+{
+    struct fault_os *f = user;
+    count(&f->n_removed);
+    return error_of(&f->remove_error) ? -error_of(&f->remove_error) : f->real->remove(f->real->user, path);
+}
+
+static int fault_lock_file(void *user, const char *path)
+{
+    struct fault_os *f = user;
+    int fd = f->real->lock_file(f->real->user, path);
+    os_mutex_lock(f->mutex);
+    f->n_open += fd >= 0;
+    os_mutex_unlock(f->mutex);
+    return fd;
+}
+
+static int fault_make_folder(void *user, const char *path)
+{
+    struct fault_os *f = user;
+    return f->real->make_folder(f->real->user, path);
+}
+
+static int fault_sync_folder(void *user, const char *path)
+{
+    struct fault_os *f = user;
+    return f->real->sync_folder(f->real->user, path);
+}
+
+static int fault_list_folder(void *user, const char *path, bool (*each)(void *arg, const char *name), void *arg)
+{
+    struct fault_os *f = user;
+    return f->real->list_folder(f->real->user, path, each, arg);
+}
+
+/* ---- memory ---- */
+
 static int fault_populate(void *user, void *at, size_t bytes, bool huge)
 {
     struct fault_os *f = user;
@@ -343,6 +420,15 @@ void fault_os_init(struct fault_os *f)
         .pread = fault_pread,
         .file_info = fault_file_info,
         .drop_cached = fault_drop_cached,
+        .create = fault_create,
+        .write = fault_write,
+        .sync = fault_sync,
+        .rename = fault_rename,
+        .remove = fault_remove,
+        .lock_file = fault_lock_file,
+        .make_folder = fault_make_folder,
+        .sync_folder = fault_sync_folder,
+        .list_folder = fault_list_folder,
         .reserve = fault_reserve,
         .commit = fault_commit,
         .populate = fault_populate,

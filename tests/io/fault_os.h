@@ -62,6 +62,9 @@ struct fault_os {
     /* positive errnos; 0: the call works. Set them before the call, from the owner's thread. */
     int open_error, open_direct_error, info_error;
     int reserve_error, commit_error, lock_error, populate_error;
+    /* Of files that are written: the call fails once so many of its kind have worked. From any thread. */
+    int create_error, write_error, sync_error, rename_error, remove_error;
+    unsigned writes_good;
     unsigned commits_good; /* so many commits work before commit_error applies */
     int uring_open_error, uring_files_error, uring_buffers_error, uring_buffer_set_error;
     int uring_submit_error; /* for the next `uring_submit_errors` submits */
@@ -73,6 +76,7 @@ struct fault_os {
 
     /* counters; read them when nothing is in flight */
     unsigned n_populated[2]; /* small pages, huge ones */
+    unsigned n_created, n_writes, n_synced, n_renamed, n_removed;
     unsigned n_commits, n_decommits, n_dropped, n_buffers_set, n_registered_reads, n_open;
 
     struct fault_rule rules[FAULT_RULES_MAX];

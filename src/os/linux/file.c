@@ -67,6 +67,7 @@ int linux_file_info(void *user, int fd, struct os_file_info *info)
         .inode = (uint64_t)st.st_ino,
         .mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec,
         .regular = S_ISREG(st.st_mode),
+        .disk_bytes = (uint64_t)st.st_blocks * 512, /* POSIX leaves the unit open; Linux's is this */
     };
     if (info->regular) info->direct_align = direct_align(fd);
     return 0;

@@ -12,6 +12,17 @@ ssize_t linux_pread(void *user, int fd, void *buf, size_t bytes, uint64_t offset
 int linux_file_info(void *user, int fd, struct os_file_info *info);
 int linux_drop_cached(void *user, int fd, uint64_t offset, uint64_t bytes);
 
+/* store.c */
+int linux_create(void *user, const char *path);
+ssize_t linux_write(void *user, int fd, const void *data, size_t bytes);
+int linux_sync(void *user, int fd);
+int linux_rename(void *user, const char *from, const char *to);
+int linux_remove(void *user, const char *path);
+int linux_lock_file(void *user, const char *path);
+int linux_make_folder(void *user, const char *path);
+int linux_sync_folder(void *user, const char *path);
+int linux_list_folder(void *user, const char *path, bool (*each)(void *arg, const char *name), void *arg);
+
 /* memory.c */
 void *linux_reserve(void *user, size_t bytes);
 int linux_commit(void *user, void *at, size_t bytes);
