@@ -6,6 +6,7 @@ left out, with a line, where it is absent)."""
 import array
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -30,11 +31,24 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
 ENV["SLUICE_NO_USAGE"] = "1"  # nothing is written beside the models of the repository
 
 
+UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30, b"TiB": 1 << 40}
+# Says how much memory a program held; not under a sanitizer, whose own memory is not the program's.
+PEAK = None if "SLUICE_TEST_COMPACT" in os.environ else os.environ.get("SLUICE_PEAK")
+
+
 def run(*words, code=0, text=None, env=None):
-    """Runs the program; checks the exit code; gives standard output and standard error (bytes)."""
-    done = subprocess.run([PROGRAM, *words], input=text if text is not None else b"", capture_output=True, env={**ENV, **(env or {})})
+    """Runs the program; checks the exit code, and that it never held more memory than the budget that it names; gives standard
+    output and standard error (bytes)."""
+    with tempfile.NamedTemporaryFile() as held:
+        done = subprocess.run([*([PEAK, held.name] if PEAK else []), PROGRAM, *words], input=text if text is not None else b"",
+                              capture_output=True, env={**ENV, **(env or {})})
+        peak = int(held.read() or 0)
     if done.returncode != code:
         raise AssertionError(f"sluice {' '.join(words)}: exit code {done.returncode}, not {code}:\n{done.stderr.decode(errors='replace')}")
+    budget = re.search(rb"^memory budget ([0-9.]+) ([KMGT]iB) of ", done.stderr, re.MULTILINE)
+    most = float(budget[1]) * UNITS[budget[2]] * 1.005 if budget else 0  # it is rounded to three digits
+    if budget and peak > most:
+        raise AssertionError(f"sluice {' '.join(words)}: held {peak} bytes, the budget is {most:.0f}")
     return done.stdout, done.stderr
 
 
