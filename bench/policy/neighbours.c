@@ -1,6 +1,6 @@
 /* How much the default policy depends on its parameters: the mean hit rate over the given traces and caches of 2K, 3K
  * and 4K slots a layer, for neighbours of the chosen values, with `lru`, `freq-age` and the limit beside them. The
- * table is in docs/CACHE.md.
+ * table is in docs/CACHE-MEASURED.md.
  *
  *     neighbours TRACE... */
 #include "expert/replay.h"

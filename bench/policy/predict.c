@@ -3,7 +3,7 @@
  * tokens of decode are counted. Over all choices, and over misses only: of names that are not resident, and of wanted
  * experts that are not, in a cache of TIMES * K slots a layer that all layers share (K: experts used a token), with the
  * default policy and without any guess. `auto` is the width that predict_width chooses, by the outcomes of all names.
- * `popular` names what its layer chose most often so far, for comparison. The table is in docs/CACHE.md.
+ * `popular` names what its layer chose most often so far, for comparison. The table is in docs/CACHE-MEASURED.md.
  *
  *     predict TIMES TRACE... */
 #include "expert/predict.h"

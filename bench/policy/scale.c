@@ -3,7 +3,7 @@
  * stay in the same proportion. The trace is synthetic: experts of falling popularity, and some of a token's are those
  * of the token before. Every selection is what the engine makes of it: the router's choice is told, a resident expert
  * is pinned and given back, a miss takes a victim out and another one in. Time is that of the thread's processor, the
- * least of some runs. The table is in docs/CACHE.md.
+ * least of some runs. The table is in docs/CACHE-MEASURED.md.
  *
  *     scale [RUNS] */
 #include "expert/policy.h"

@@ -24,6 +24,15 @@ double replay_token_bytes(const struct replay_result *r)
     return r->n_tokens ? (double)r->read_bytes / (double)r->n_tokens : 0;
 }
 
+double replay_unit(const struct replay_table *t, const char **name)
+{
+    double most = 0;
+    for (unsigned i = 0; i < t->n_sizes; i++)
+        if (t->cache_bytes[i] > most) most = t->cache_bytes[i];
+    *name = most < 1e9 ? "MB" : "GB";
+    return most < 1e9 ? 1e6 : 1e9;
+}
+
 /* ---- what is asked ---- */
 
 /* "2K,3K,100". */
@@ -183,8 +192,10 @@ static void print_table(const struct replay_table *t, double disk)
     out_printf("  slots a layer");
     for (unsigned i = 0; i < t->n_sizes; i++) out_printf(i ? " %8u" : " %6u", t->slots[i]);
     if (t->cache_bytes[0] > 0) {
-        out_printf("\n  cache in GB  ");
-        for (unsigned i = 0; i < t->n_sizes; i++) out_printf(i ? " %8.2f" : " %6.2f", t->cache_bytes[i] / 1e9);
+        const char *name;
+        const double unit = replay_unit(t, &name);
+        out_printf("\n  cache in %s  ", name);
+        for (unsigned i = 0; i < t->n_sizes; i++) out_printf(i ? " %8.2f" : " %6.2f", t->cache_bytes[i] / unit);
     }
     out_printf("\n");
     print_block(t, "hits in per cent", HIT_RATE, disk);

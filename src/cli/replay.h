@@ -29,6 +29,9 @@ const char *replay_row_name(unsigned policy);
 double replay_hit_rate(const struct replay_result *r);    /* 0 to 1 */
 double replay_token_bytes(const struct replay_result *r); /* read a token of decode */
 
+/* The unit that the sizes of the caches are told in: bytes of one, and its name. */
+double replay_unit(const struct replay_table *t, const char **name);
+
 /* replay_plot.c: hit rate over slots, a panel a trace. */
 enum sluice_status replay_plot(const char *path, const struct replay_table *tables, unsigned n_tables,
                                struct sluice_error *err);

@@ -13,7 +13,7 @@
 #define LETTER 6.8 /* width of one, at most on average */
 #define LEGEND_LINE 22
 #define PANEL_TOP 32    /* the panel's heading */
-#define PANEL_BOTTOM 68 /* ticks in slots and in GB, and what they are */
+#define PANEL_BOTTOM 68 /* ticks in slots and in bytes, and what they are */
 #define PANEL_LEFT 48
 #define PANEL_RIGHT 20
 #define LABEL_GAP 28 /* the least distance of two labels of the x axis */
@@ -81,6 +81,8 @@ static void put_stroke(FILE *f, unsigned policy)
 static void put_x_axis(FILE *f, const struct panel *p)
 {
     const struct replay_table *t = p->table;
+    const char *name;
+    const double unit = replay_unit(t, &name);
     /* From the right, so that the largest size has its label. */
     double free_up_to = p->x1 + LABEL_GAP;
     for (unsigned i = t->n_sizes; i-- > 0;) {
@@ -90,18 +92,18 @@ static void put_x_axis(FILE *f, const struct panel *p)
         if (x + LABEL_GAP > free_up_to) continue;
         free_up_to = x;
         fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%u</text>\n", x, p->y0 + 17, t->slots[size]);
-        const double gb = t->cache_bytes[size] / 1e9;
-        if (gb > 0)
+        const double shown = t->cache_bytes[size] / unit;
+        if (shown > 0)
             fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"" FAINT "\">%.*f</text>\n", x,
                     p->y0 + 32,
-                    gb < 0.995  ? 2
-                    : gb < 9.95 ? 1
-                                : 0,
-                    gb);
+                    shown < 0.995  ? 2
+                    : shown < 9.95 ? 1
+                                   : 0,
+                    shown);
     }
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">expert slots a layer", (p->x0 + p->x1) / 2,
             p->y0 + 51);
-    if (t->cache_bytes[0] > 0) fprintf(f, " <tspan fill=\"" FAINT "\">and GB of cache</tspan>");
+    if (t->cache_bytes[0] > 0) fprintf(f, " <tspan fill=\"" FAINT "\">and %s of cache</tspan>", name);
     fprintf(f, "</text>\n");
 }
 

@@ -124,7 +124,7 @@ void policy_tick(struct policy *p, uint32_t n) { p->clock += n; }
 void policy_route(struct policy *p, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n,
                   uint32_t ahead)
 {
-    (void)weights; /* no policy gained from them (docs/CACHE.md) */
+    (void)weights; /* no policy gained from them (docs/CACHE-MEASURED.md) */
     BASE_ASSERT(layer < p->n_layers && n <= p->layers[layer].n_used, "a token's choice in a layer of the policy");
     for (uint32_t i = 0; i < n; i++) BASE_ASSERT(ids[i] < p->layers[layer].n_expert, "an expert of the layer");
     p->ops->route(p, layer, ids, n, p->clock + ahead);

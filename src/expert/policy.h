@@ -22,7 +22,7 @@ enum policy_kind {
     POLICY_RECALL,   /* what followed tokens that were routed alike is kept */
     POLICY_KINDS,
 };
-#define POLICY_AUTO POLICY_RECALL /* docs/CACHE.md: the measurement */
+#define POLICY_AUTO POLICY_RECALL /* docs/CACHE-MEASURED.md: the measurement */
 #define POLICY_NONE UINT32_MAX
 #define POLICY_CHOICES "auto|lru|lfu|hotness|freq-age|expected|recall"
 

@@ -8,7 +8,7 @@
  *
  * The rating adds how often and how lately: rating(e) = fast(e) + slow(e) + 2.5 * vote(e), where fast and slow are sums
  * of (1 - a) * a^age over the past selections of e with a = 0.6 and a = 0.95. Choices of the past stay when an expert
- * leaves, and across prompts. How the numbers were found, and what their neighbours give: docs/CACHE.md.
+ * leaves, and across prompts. How the numbers were found, and what their neighbours give: docs/CACHE-MEASURED.md.
  *
  * What a token costs: the two sums decay with each token of a prefill; the comparison, window * top-k steps, and the
  * votes, as many, are made when a victim is asked for. Only float additions, multiplications and divisions in a fixed

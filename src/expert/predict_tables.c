@@ -11,8 +11,8 @@
  *     next:        the sum over e in S of P(e'|e)
  *
  * with P(e'|e) = (c + a b) / (n + a), a being the weight of popularity in a row that has seen little. Each is the
- * better of the two on recorded routings, for its table (docs/CACHE.md). Odds need no logarithms: products of over = c
- * + a b and under = n - c + a (1 - b) are divided once an expert. */
+ * better of the two on recorded routings, for its table (docs/CACHE-MEASURED.md). Odds need no logarithms: products of
+ * over = c + a b and under = n - c + a (1 - b) are divided once an expert. */
 #include "expert/predict_private.h"
 
 #include "base/assert.h"

@@ -14,7 +14,7 @@
 /* A guess that comes true saves at most the read that a demand would have waited for, and often only a part of it; a
  * wrong one costs idle time of the disk, as it gives way to demands, and sometimes a slot that held something. So the
  * border is somewhat below a half. It is the precision of the last rank that is used: over all of them it is about a
- * half, for a fifth of the misses (docs/CACHE.md). Values from 0.25 to 0.45 trade one for the other evenly. */
+ * half, for a fifth of the misses (docs/CACHE-MEASURED.md). Values from 0.25 to 0.45 trade one for the other evenly. */
 #define PRECISION_WORTH 0.35f
 #define KEPT (1.0f - 1.0f / 256) /* an outcome: half-life 177 */
 #define PRIOR_ASKED 16.0f        /* outcomes that the prior is worth */

@@ -2,6 +2,7 @@
 """sluice replay and --trace with the real program, on synthetic routings and on a trace of the demo model."""
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,23 @@ def sluice(*words):
 def check(condition, what):
     if not condition:
         sys.exit(f"FAILED: {what}")
+
+
+def check_plots(folder):
+    """The pictures of docs/CACHE.md are what the commands beside them draw, to the byte."""
+    traces = os.path.join(os.environ.get("SLUICE_SHARED", ""), "traces")
+    with open(os.path.join(SOURCE, "docs/CACHE.md"), encoding="utf-8") as page:
+        commands = [shlex.split(line) for line in page if line.startswith(("    sluice replay ", "    sluice run ")) and (".svg" in line or ".trace" in line)]
+    check(len(commands) == 3, f"the page's commands: {commands}")
+    for words in commands:
+        if "qwen.csv" in words and not os.path.isdir(traces):
+            continue
+        words = [os.path.join(traces, w) if w.endswith(".csv") else w for w in words]
+        done = subprocess.run([SLUICE, *words[1:]], capture_output=True, check=False, cwd=folder, env={**ENV, "SLUICE_MODEL": os.path.join(SOURCE, "models/demo.gguf")})
+        check(done.returncode == 0, f"{words}: {done.stderr}")
+        if words[-1].endswith(".svg"):
+            with open(os.path.join(folder, words[-1]), "rb") as drawn, open(os.path.join(SOURCE, "docs/plots", words[-1]), "rb") as kept:
+                check(drawn.read() == kept.read(), f"docs/plots/{words[-1]} is what is drawn now")
 
 
 def main():
@@ -83,6 +101,8 @@ def main():
             check(plain.returncode == 0 and plain.stdout == traced.stdout, "a trace changes no answer")
             rows = json.loads(sluice("replay", trace, "--json", "--policy", "recall").stdout)
             check(rows[0]["tokens"] == 19, f"a step for each token but the last: {rows[0]}")
+        if os.path.exists(model) and "SLUICE_TEST_COMPACT" not in os.environ:
+            check_plots(folder)
     print("ok")
 
 

@@ -3,7 +3,8 @@
  *
  * `lru`, `lfu`, `freq-age`, `expected` and the limit agree within a point. `hotness` does where 6 experts are used; for
  * gpt-oss, where 2 are, it is 3 points better than published: the published counts were halved as integers, so that an
- * expert used once was forgotten after 16 tokens, ours are really halved (docs/CACHE.md). There it is held from below.
+ * expert used once was forgotten after 16 tokens, ours are really halved (docs/CACHE-MEASURED.md). There it is held
+ * from below.
  */
 #include "expert/replay.h"
 
