@@ -94,6 +94,11 @@ struct sluice_options {
     const char *route;                /* how prompts are read: "auto" (default), "token", "selected", "layers" */
     uint32_t sessions; /* that can be open at once, each with a KV cache of ctx tokens; 0: 1, at most 64 */
     const char *pre;   /* the pre-tokenizer's name, instead of the one that the file gives; NULL: the file's */
+    /* Prefixes of texts that were computed (docs/PREFIXES.md). None of it changes a logit. */
+    const char *prefix_memory; /* kept here beyond their session, a row of the ledger: a size, a percentage of the
+                                * machine's limit, or "auto"; NULL: none */
+    const char *prefix_dir;    /* and in this folder beyond the process, which needs prefix_memory; NULL: nowhere */
+    const char *prefix_limit;  /* bytes of it at most, in whole blocks; NULL: "8G" */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -185,6 +190,12 @@ struct sluice_stats {
         uint64_t predicted_ns, ns; /* what the cost model said, what it took */
         uint64_t read_bytes;
     } routes[SLUICE_ROUTES_MAX];
+    uint64_t prefix_tokens; /* that sluice_session_reuse found */
+    uint64_t prefix_nodes;  /* runs and states that are kept, in memory or on the disk */
+    uint64_t prefix_memory_bytes, prefix_memory_limit;
+    uint64_t prefix_disk_bytes, prefix_disk_limit; /* of the folder, files of other models included */
+    uint64_t prefix_written_bytes, prefix_read_bytes;
+    uint64_t prefix_refused; /* files that were damaged, or of another model or KV type */
 };
 /* Since the engine was opened; subtract two to get what lies between. */
 SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);
@@ -300,10 +311,17 @@ SLUICE_API enum sluice_status sluice_eval_together(sluice_engine *e, const struc
 /* How many of ids[0, n) the session's own tokens begin with. */
 SLUICE_API size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n);
 /* Makes the session hold the longest beginning of ids[0, n) that is known already, at most n - 1 tokens (the last has
- * to be evaluated for its logits): its own tokens, or those of another session of the engine. *n_ready: how many tokens
- * it holds now; go on with sluice_eval from there. The bits are those of a computation from the start. n >= 1. */
+ * to be evaluated for its logits): its own tokens, those of another session of the engine, or a
+ * prefix that was kept in memory or on the disk. *n_ready: how many tokens it holds now; go on with sluice_eval from
+ * there. The bits are those of a computation from the start. A kept prefix that is damaged is a line of the log and is
+ * not used. n >= 1. */
 SLUICE_API enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,
                                                    struct sluice_error *err);
+
+/* Keeps what the session holds for sluice_session_reuse, at the end of a turn: what is kept already is not copied
+ * again. sluice_idle goes on with what there was no room for; a thread writes it to the disk. Without prefix_memory:
+ * nothing. What cannot be kept is no error: it is computed again. */
+SLUICE_API enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *err);
 
 struct sluice_sampling {
     size_t struct_bytes;

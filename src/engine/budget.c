@@ -130,6 +130,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
                         expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog)) +
                         engine_foresight_bytes(e);
+    if ((st = prefix_plan(e, &in.prefix_bytes, err))) return st;
+    if (in.prefix_bytes && e->options.prefix_dir) in.book_bytes += prefix_disk_memory_bytes();
     in.kv_fixed_bytes = n_sessions * (model_kv_fixed_bytes(hp) + 63);
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     in.kv_token_bytes *= n_sessions;

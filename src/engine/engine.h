@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/known.h"
 #include "engine/load.h"
+#include "engine/prefix.h"
 #include "engine/pressure.h"
 #include "engine/route.h"
 #include "engine/sizes.h"
@@ -40,6 +41,8 @@ struct engine_asks {
     uint64_t lock_margin_bytes; /* 0: chosen */
     uint64_t simulated_used_bytes;
     enum engine_route route; /* ROUTE_AUTO: by cost */
+    struct plan_size prefix_memory;
+    uint64_t prefix_limit_bytes;
 };
 
 /* One reservation of address space with committed memory in it. */
@@ -51,7 +54,7 @@ struct engine_block {
 struct sluice_engine {
     /* as opened */
     struct sluice_options options; /* strings are copies in `strings` */
-    char *strings[16];
+    char *strings[24];
     size_t n_strings;
     struct engine_asks asks;
     struct base_log log;
@@ -83,6 +86,7 @@ struct sluice_engine {
     struct engine_known known;    /* usage, hotlist, pins */
     struct engine_sizes sizes;    /* what other caches would have given */
     struct engine_pressure pressure;
+    struct engine_prefix prefix;
     struct engine_routes routes;
     struct os_locker locker;
     struct os_toucher *toucher; /* NULL: no thread for it could be had */
@@ -111,6 +115,7 @@ struct sluice_session {
     struct model_kv kv;
     int32_t *ids; /* [ctx] the tokens so far */
     size_t n;
+    size_t keep_to;  /* of them, [0, keep_to) are to be kept and are not all kept yet; 0: nothing is */
     bool fresh;      /* a new prompt begins with the next token */
     bool has_logits; /* of the last token */
     float *logits;   /* [n_vocab] */

@@ -120,9 +120,27 @@ static void fill_cache_stats(const sluice_engine *e, const struct expert_stats *
     }
 }
 
+static void fill_prefix_stats(const sluice_engine *e, struct sluice_stats *out)
+{
+    const struct engine_prefix *p = &e->prefix;
+    out->prefix_tokens = p->tokens;
+    if (!p->on) return;
+    out->prefix_nodes = p->store.tree.n_items;
+    out->prefix_memory_bytes = prefix_tree_memory_bytes(&p->store.tree);
+    out->prefix_memory_limit = p->block_bytes;
+    const struct prefix_disk *d = p->store.disk;
+    if (!d) return;
+    out->prefix_disk_bytes = d->bytes;
+    out->prefix_disk_limit = d->limit_bytes;
+    out->prefix_written_bytes = d->written_bytes;
+    out->prefix_read_bytes = d->read_bytes;
+    out->prefix_refused = d->refused;
+}
+
 static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
 {
     *out = e->stats;
+    fill_prefix_stats(e, out);
     if (e->io) {
         struct io_stats io;
         io_stats(e->io, &io);

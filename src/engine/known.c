@@ -145,8 +145,9 @@ static bool warm_some(sluice_engine *e)
 
 bool sluice_idle(sluice_engine *e, uint32_t max_ms)
 {
-    if (!e->cache) return false;
     const uint64_t end = now_ns(e) + (uint64_t)max_ms * 1000000;
+    prefix_poll(e);
+    if (!e->cache) return prefix_idle(e, end);
     if (save_due(e)) save_usage(e, SAVE_WAIT_MS);
     for (;;) {
         bool more = warm_some(e);
@@ -157,7 +158,7 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
             e->known.warm_ended = true;
             more = false;
         }
-        if (!more && expert_warm_wait(e->cache, 0) == 0) return false;
+        if (!more && expert_warm_wait(e->cache, 0) == 0) return prefix_idle(e, end);
         if (now_ns(e) >= end) return true;
     }
 }

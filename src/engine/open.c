@@ -266,6 +266,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                 .go_on = layer_progress,
                                 .user = e};
     model_scratch_place(hp, p->chunk, e->scratch.at, &e->run.scratch);
+    if ((st = prefix_open(e, err))) return st;
     return open_foresight(e, err);
 }
 
@@ -310,6 +311,7 @@ void sluice_engine_close(sluice_engine *e)
 {
     if (!e) return;
     tell_touched(e);
+    prefix_close(e);
     kernel_pool_destroy(e->pool);
     if (e->catalog) known_close(e);
     sizes_close(e);

@@ -145,6 +145,18 @@ static enum sluice_status parse_route(const char *text, struct engine_asks *a, s
                      text);
 }
 
+static enum sluice_status parse_prefix(const struct sluice_options *o, struct engine_asks *a, struct sluice_error *err)
+{
+    const char *limit = o->prefix_limit ? o->prefix_limit : PREFIX_LIMIT_DEFAULT;
+    if (o->prefix_dir && !o->prefix_memory)
+        return base_fail(err, SLUICE_ERR_USAGE, "give --prefix-memory as well",
+                         "prefixes are to be kept in %.300s, but no memory is set aside for them", o->prefix_dir);
+    if (o->prefix_limit && !o->prefix_dir)
+        return base_fail(err, SLUICE_ERR_USAGE, "give --kv-dir as well", "--kv-limit without --kv-dir has no effect");
+    enum sluice_status st = plan_parse_size(o->prefix_memory, false, "--prefix-memory", &a->prefix_memory, err);
+    return st ? st : parse_bytes(limit, "--kv-limit", &a->prefix_limit_bytes, err);
+}
+
 enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_engine *e, struct sluice_error *err)
 {
     sluice_options_init(&e->options);
@@ -158,7 +170,7 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
         !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy) || !keep(e, &p->trace_path) ||
         !keep(e, &p->usage_path) || !keep(e, &p->hotlist_path) || !keep(e, &p->pin) || !keep(e, &p->prefetch) ||
         !keep(e, &p->lock) || !keep(e, &p->lock_margin) || !keep(e, &p->simulate_used_memory) || !keep(e, &p->route) ||
-        !keep(e, &p->pre))
+        !keep(e, &p->pre) || !keep(e, &p->prefix_memory) || !keep(e, &p->prefix_dir) || !keep(e, &p->prefix_limit))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the options");
     struct engine_asks *a = &e->asks;
     enum sluice_status st = check_numbers(p, err);
@@ -171,6 +183,7 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
     if (!st) st = parse_route(p->route, a, err);
     if (!st) st = parse_bytes(p->lock_margin, "--lock-margin", &a->lock_margin_bytes, err);
     if (!st) st = parse_bytes(p->simulate_used_memory, "--simulate-used-memory", &a->simulated_used_bytes, err);
+    if (!st) st = parse_prefix(p, a, err);
     if (!st && !policy_by_name(p->policy ? p->policy : "auto", &a->policy))
         st = base_fail(err, SLUICE_ERR_USAGE, "the policies are " POLICY_CHOICES, "unknown policy '%.40s'", p->policy);
     return st;

@@ -289,6 +289,16 @@ static void wait_queue(struct prefix_disk *d)
     reap(d);
 }
 
+bool prefix_disk_waits(const struct prefix_disk *d) { return d->n_reaped != d->n_queued; }
+
+void prefix_disk_wait(struct prefix_disk *d, uint64_t ns)
+{
+    os_mutex_lock(d->mutex);
+    if (atomic_load(&d->n_done) == d->n_reaped && d->n_reaped != d->n_queued)
+        (void)os_cond_wait_ns(d->changed, d->mutex, ns);
+    os_mutex_unlock(d->mutex);
+}
+
 void prefix_disk_drain(struct prefix_disk *d)
 {
     if (!d->thread) return;

@@ -81,6 +81,9 @@ uint64_t prefix_disk_memory_bytes(void);
 void prefix_disk_poll(struct prefix_disk *d);
 /* Something may be there to do for prefix_disk_poll. */
 bool prefix_disk_busy(const struct prefix_disk *d);
+/* Is something queued? Waits until one more of it is done, at most so long. */
+bool prefix_disk_waits(const struct prefix_disk *d);
+void prefix_disk_wait(struct prefix_disk *d, uint64_t ns);
 /* Waits until nothing is queued, and nothing due that could be. */
 void prefix_disk_drain(struct prefix_disk *d);
 /* Fills the pages of an item (room has been made) from its file. False: damaged or gone, which was said. */

@@ -45,6 +45,7 @@ enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, s
 void sluice_session_close(sluice_session *s)
 {
     if (!s) return;
+    prefix_leave(s);
     s->engine->sessions[s->place] = NULL;
     free(s);
 }
@@ -59,6 +60,7 @@ enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct slu
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "cannot rewind to %zu tokens: the session has %zu", n, s->n);
     if (n < s->n) s->has_logits = false;
     s->n = n;
+    if (s->keep_to > n) s->keep_to = n;
     if (!n) s->fresh = true;
     return SLUICE_OK;
 }
@@ -68,39 +70,6 @@ size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t
     size_t same = 0;
     while (same < n && same < s->n && s->ids[same] == ids[same]) same++;
     return same;
-}
-
-/* Tokens of a session that need not be computed again for ids[0, n). */
-static size_t ready(const sluice_session *s, const int32_t *ids, size_t n)
-{
-    return model_state_known(&s->kv.state, sluice_session_common(s, ids, n));
-}
-
-enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,
-                                        struct sluice_error *err)
-{
-    sluice_engine *e = s->engine;
-    *n_ready = 0;
-    if (!n) return base_fail(err, SLUICE_ERR_USAGE, NULL, "there are no tokens to look for");
-    const size_t own = sluice_session_common(s, ids, n - 1);
-    size_t most = ready(s, ids, n - 1);
-    const sluice_session *best = NULL;
-    for (uint32_t i = 0; i < e->options.sessions; i++) {
-        const size_t theirs = e->sessions[i] && e->sessions[i] != s ? ready(e->sessions[i], ids, n - 1) : 0;
-        if (theirs <= most) continue;
-        most = theirs;
-        best = e->sessions[i];
-    }
-    if (best) {
-        if (own < most) {
-            model_kv_copy(&s->kv, &best->kv, e->model->hp.n_layer, own, most);
-            memcpy(s->ids + own, ids + own, (most - own) * sizeof *ids);
-        }
-        model_state_copy(&s->kv.state, &best->kv.state, most);
-        if (s->n < most) s->n = most;
-    }
-    *n_ready = most;
-    return sluice_session_rewind(s, most, err);
 }
 
 void sluice_sampling_init(struct sluice_sampling *p)

@@ -119,6 +119,7 @@ static enum sluice_status begin(sluice_engine *e, const struct sluice_part *part
     }
     if (!decode) known_turn(e);
     known_warm_end(e);
+    prefix_poll(e);
     enum sluice_status st = SLUICE_OK;
     for (size_t i = 0; i < n_parts; i++) parts[i].session->fresh = parts[i].session->has_logits = false;
     for (size_t i = 0; i < n_parts && !st; i++) st = catch_up(parts[i].session, err);

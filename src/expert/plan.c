@@ -50,7 +50,7 @@ static uint64_t text_bytes(const struct plan_input *in, uint32_t ctx)
 static uint64_t rows_bytes(const struct plan_input *in, uint32_t ctx, uint32_t chunk)
 {
     uint64_t fixed = add(add(in->process_bytes, in->dense_bytes), add(in->staging_bytes, in->book_bytes));
-    fixed = add(fixed, text_bytes(in, ctx));
+    fixed = add(add(fixed, in->prefix_bytes), text_bytes(in, ctx));
     return add(fixed, add(kv_bytes(in, ctx), add(scratch_bytes(in, ctx, chunk), output_bytes(in, chunk))));
 }
 
@@ -251,6 +251,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
     put_row(out, "process and tokenizer", in->process_bytes);
     put_row(out, "dense weights", in->dense_bytes);
     put_row(out, "KV cache", kv_bytes(in, out->ctx));
+    put_row(out, PLAN_ROW_PREFIXES, in->prefix_bytes);
     put_row(out, "scratch", scratch_bytes(in, out->ctx, out->chunk));
     put_row(out, "expert outputs", output_bytes(in, out->chunk));
     put_row(out, "texts", text_bytes(in, out->ctx));

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #define PLAN_ROWS_MAX 16
+#define PLAN_ROW_PREFIXES "prefixes"
 
 /* A size as the user wrote it: "8G", "1.5GiB", "50%", "auto", "4854" (a count; experts only). G means GiB, GB means
  * 10^9, likewise K and M. */
@@ -29,6 +30,7 @@ struct plan_input {
     /* fixed rows */
     uint64_t process_bytes; /* the process as it stands, stacks, libraries, tokenizer, metadata */
     uint64_t dense_bytes, staging_bytes;
+    uint64_t prefix_bytes;                   /* kept prefixes */
     uint64_t text_bytes, text_bytes_per_ctx; /* texts while they are read and cut into tokens */
     uint64_t
         hint_margin_bytes; /* added to the smallest budget that a refusal names: the process row is a measurement */

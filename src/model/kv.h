@@ -15,9 +15,17 @@ struct model_kv_layer {
     uint64_t k_at, v_at; /* of position 0, in memory */
 };
 
+/* Part of a layer's rows: of the tokens of a sequence, or those that a stretch of them has added. */
+#define MODEL_KV_PARTS 2 /* of each layer: keys, values */
+struct model_kv_span {
+    uint8_t *at;
+    size_t bytes; /* 0: none */
+};
+
 struct model_kv {
     uint32_t type; /* QUANT_F32, QUANT_F16 or QUANT_Q8_0 */
     uint32_t ctx;  /* rows */
+    uint32_t n_layer;
     uint8_t *memory;
     struct model_kv_layer layer[MODEL_LAYERS_MAX];
     struct model_state state; /* of recurrent layers */
@@ -32,8 +40,15 @@ uint64_t model_kv_fixed_bytes(const struct model_hparams *hp);
 /* memory: token bytes * ctx + fixed bytes, aligned to 64, owned by the caller. */
 void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx, void *memory, struct model_kv *out);
 
+/* Part `part` of n_layer * MODEL_KV_PARTS: what the tokens [begin, end) have added to it. Spans of neighbouring
+ * stretches are neighbours. Whoever copies, keeps or restores tokens goes through all parts, and so needs to know no
+ * layout. */
+struct model_kv_span model_kv_span(const struct model_kv *kv, uint32_t part, size_t begin, size_t end);
+uint64_t model_kv_span_bytes(const struct model_kv *kv, size_t begin, size_t end); /* of all parts */
+/* Two caches with the same number have rows, and states, that mean the same at the same place: layout and sizes. */
+uint64_t model_kv_shape(const struct model_kv *kv);
 /* Rows [begin, end) of one sequence become those of another with the same layout. */
-void model_kv_copy(struct model_kv *to, const struct model_kv *from, uint32_t n_layer, size_t begin, size_t end);
+void model_kv_copy(struct model_kv *to, const struct model_kv *from, size_t begin, size_t end);
 
 static inline uint8_t *model_kv_k(const struct model_kv *kv, uint32_t layer, size_t pos)
 {

@@ -103,12 +103,39 @@ size_t model_state_known(const struct model_state *s, size_t n)
     return at;
 }
 
+const float *model_state_at(const struct model_state *s, size_t at)
+{
+    if (!s->broken && s->at == at) return s->live;
+    for (uint32_t i = 0; i < s->n_saved; i++)
+        if (s->checkpoint[i].at == at) return s->saved + s->checkpoint[i].slot * s->floats;
+    return NULL;
+}
+
+void model_state_cut(struct model_state *s, size_t n)
+{
+    if (!s->floats) return;
+    while (s->n_saved && s->checkpoint[s->n_saved - 1].at > n) s->n_saved--;
+    if (s->at > n) s->broken = true;
+}
+
+float *model_state_take(struct model_state *s)
+{
+    s->broken = true;
+    return s->live;
+}
+
+void model_state_taken(struct model_state *s, size_t at)
+{
+    s->broken = false;
+    s->at = at;
+    while (s->n_saved && s->checkpoint[s->n_saved - 1].at >= at) s->n_saved--;
+    save(s);
+}
+
 void model_state_copy(struct model_state *to, const struct model_state *from, size_t at)
 {
     if (!to->floats) return;
-    const float *state = !from->broken && from->at == at ? from->live : NULL;
-    for (uint32_t i = 0; i < from->n_saved && !state; i++)
-        if (from->checkpoint[i].at == at) state = from->saved + from->checkpoint[i].slot * from->floats;
+    const float *state = model_state_at(from, at);
     BASE_ASSERT(state || !at, "M7 a state is copied from where it is known");
     if (state)
         memcpy(to->live, state, to->floats * sizeof *to->live);

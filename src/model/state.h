@@ -42,6 +42,15 @@ size_t model_state_known(const struct model_state *s, size_t n);
  * own. */
 void model_state_copy(struct model_state *to, const struct model_state *from, size_t at);
 
+/* The floats of the state after `at` tokens (model_state_known; not 0). */
+const float *model_state_at(const struct model_state *s, size_t at);
+/* The sequence goes on from n tokens of its own, and what is known behind them is forgotten. Unlike a rewind it may be
+ * followed by other tokens than those that were there. */
+void model_state_cut(struct model_state *s, size_t n);
+/* Gives the place for a state from elsewhere; then it is the one after `at` tokens, and a checkpoint. */
+float *model_state_take(struct model_state *s);
+void model_state_taken(struct model_state *s, size_t at);
+
 static inline float *model_state_of(struct model_state *s, uint32_t layer) { return s->live + s->layer_at[layer]; }
 
 #endif

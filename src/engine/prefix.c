@@ -1,0 +1,311 @@
+#include "engine/prefix.h"
+
+#include "engine/engine.h"
+#include "gguf/gguf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AUTO_SHARE 16u /* of the machine's limit */
+#define AUTO_BYTES_MAX ((uint64_t)1 << 30)
+#define OUTDATED_MAX 4 /* states before a new one that are looked at */
+
+/* ---- opening ---- */
+
+static enum sluice_status sizes_of(const sluice_engine *e, struct prefix_sizes *out, struct sluice_error *err)
+{
+    uint64_t token_bytes;
+    enum sluice_status st = model_kv_token_bytes(&e->model->hp, e->asks.kv_type, &token_bytes, err);
+    *out = (struct prefix_sizes){.run_bytes = token_bytes * PREFIX_RUN,
+                                 .state_bytes = e->model->hp.state_floats * sizeof(float)};
+    if (e->options.prefix_dir) out->disk_bytes = e->asks.prefix_limit_bytes;
+    return st;
+}
+
+enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct sluice_error *err)
+{
+    const struct plan_size *asked = &e->asks.prefix_memory;
+    struct prefix_sizes s;
+    *bytes = 0;
+    if (!e->options.prefix_memory) return SLUICE_OK;
+    enum sluice_status st = sizes_of(e, &s, err);
+    if (st) return st;
+    const uint64_t least = prefix_tree_least_bytes(&s), limit = e->machine_limit_bytes;
+    if (asked->unit == PLAN_AUTO) {
+        s.bytes = limit / AUTO_SHARE < AUTO_BYTES_MAX ? limit / AUTO_SHARE : AUTO_BYTES_MAX;
+        if (s.bytes < least && e->options.prefix_dir) s.bytes = least;
+        if (s.bytes < least) {
+            char a[24], b[24];
+            base_log(&e->log, BASE_LOG_NOTE,
+                     "no memory is set aside for prefixes: %s would be, this model needs at least %s",
+                     plan_format_bytes(s.bytes, a), plan_format_bytes(least, b));
+            return SLUICE_OK;
+        }
+    } else {
+        s.bytes = (uint64_t)(asked->unit == PLAN_PERCENT ? (double)limit * asked->value / 100 : asked->value);
+        if (!s.bytes && !e->options.prefix_dir) return SLUICE_OK;
+        if (s.bytes < least) {
+            char a[24], b[24];
+            base_fail(err, SLUICE_ERR_USAGE, NULL,
+                      "--prefix-memory gives %s; this model and context need at least %s for any prefix",
+                      plan_format_bytes(s.bytes, a), plan_format_bytes(least, b));
+            base_hint(err, "the smallest that works is --prefix-memory %" PRIu64 "K", least / 1024 + 1);
+            return SLUICE_ERR_USAGE;
+        }
+    }
+    *bytes = engine_block_bytes(s.bytes);
+    return SLUICE_OK;
+}
+
+static uint64_t payload_bytes(void *user, uint32_t from, uint32_t n)
+{
+    const struct model_kv *kv = user;
+    return n ? model_kv_span_bytes(kv, from, (size_t)from + n) : kv->state.floats * sizeof(float);
+}
+
+static uint64_t plan_row(const sluice_engine *e)
+{
+    for (size_t i = 0; i < e->plan.n_rows; i++)
+        if (!strcmp(e->plan.rows[i].name, PLAN_ROW_PREFIXES)) return e->plan.rows[i].bytes;
+    return 0;
+}
+
+enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err)
+{
+    struct engine_prefix *p = &e->prefix;
+    struct prefix_sizes s;
+    const uint64_t bytes = plan_row(e);
+    if (!bytes) return SLUICE_OK;
+    enum sluice_status st = sizes_of(e, &s, err);
+    struct engine_block block;
+    if (!st) st = engine_block_open(e->os, bytes, "prefixes", &block, err);
+    if (st) return st;
+    p->block = block.at;
+    p->block_bytes = block.bytes;
+    s.bytes = bytes;
+    prefix_tree_init(&p->store.tree, &s, p->block);
+    model_kv_place(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->kv.at, &p->layout); /* no session is open yet */
+    p->on = true;
+    if (!e->options.prefix_dir) return SLUICE_OK;
+    const struct prefix_disk_config c = {.os = e->os,
+                                         .log = &e->log,
+                                         .tree = &p->store.tree,
+                                         .owner = {.fingerprint = gguf_fingerprint(e->gguf),
+                                                   .shape = model_kv_shape(&p->layout),
+                                                   .kv_type = e->asks.kv_type},
+                                         .payload_bytes = payload_bytes,
+                                         .user = &p->layout,
+                                         .folder = e->options.prefix_dir,
+                                         .limit_bytes = e->asks.prefix_limit_bytes};
+    return prefix_disk_open(&c, &p->store.disk, err);
+}
+
+void prefix_close(sluice_engine *e)
+{
+    prefix_disk_close(e->prefix.store.disk);
+    engine_block_close(e->os, &(struct engine_block){.at = e->prefix.block, .bytes = e->prefix.block_bytes});
+}
+
+/* ---- payloads ---- */
+
+/* The piece of each part that the tokens [begin, end) of a run have, between the run's payload and the session's rows.
+ */
+static void copy_rows(sluice_session *s, uint32_t item, size_t begin, size_t end, bool out)
+{
+    struct prefix_tree *t = &s->engine->prefix.store.tree;
+    const size_t from = t->items[item].from, to = from + t->items[item].n;
+    uint64_t at = 0;
+    for (uint32_t part = 0; part < s->kv.n_layer * MODEL_KV_PARTS; part++) {
+        const struct model_kv_span rows = model_kv_span(&s->kv, part, begin, end);
+        const uint64_t skip = model_kv_span(&s->kv, part, from, begin).bytes;
+        if (out)
+            prefix_tree_get(t, item, at + skip, rows.at, rows.bytes);
+        else
+            prefix_tree_put(t, item, at + skip, rows.at, rows.bytes);
+        at += model_kv_span(&s->kv, part, from, to).bytes;
+    }
+}
+
+/* ---- taking ---- */
+
+void prefix_look(const sluice_engine *e, const int32_t *ids, size_t n, struct prefix_offer *out)
+{
+    const struct prefix_tree *t = &e->prefix.store.tree;
+    struct prefix_match m;
+    *out = (struct prefix_offer){.item = PREFIX_NONE};
+    if (!e->prefix.on) return;
+    prefix_tree_find(t, ids, n, &m);
+    out->item = t->stateful ? m.state : m.run;
+    if (out->item != PREFIX_NONE) out->n = t->stateful ? t->items[m.state].from : m.n;
+}
+
+/* One item of the way to a session's tokens [0, n), of which `own` are there. */
+static enum prefix_loaded take_item(sluice_session *s, uint32_t item, size_t own, size_t end)
+{
+    struct prefix_store *store = &s->engine->prefix.store;
+    const struct prefix_item *i = &store->tree.items[item];
+    prefix_tree_pin(&store->tree, item);
+    const enum prefix_loaded loaded = prefix_store_load(store, item);
+    if (loaded == PREFIX_HERE && i->n)
+        copy_rows(s, item, i->from > own ? i->from : own, end, true);
+    else if (loaded == PREFIX_HERE)
+        prefix_tree_get(&store->tree, item, 0, model_state_take(&s->kv.state), i->payload_bytes);
+    prefix_tree_unpin(&store->tree, item);
+    return loaded;
+}
+
+bool prefix_take(sluice_session *s, const int32_t *ids, const struct prefix_offer *o, size_t own, bool *room)
+{
+    struct prefix_store *store = &s->engine->prefix.store;
+    struct prefix_tree *t = &store->tree;
+    uint32_t item = o->item;
+    size_t end = o->n;
+    enum prefix_loaded loaded = PREFIX_HERE;
+    if (own > o->n) own = o->n;
+    s->n = own; /* what lies behind is written over */
+    s->has_logits = false;
+    model_state_cut(&s->kv.state, own);
+    prefix_tree_pin(t, o->item);
+    while (item != PREFIX_NONE && (!t->items[item].n || end > own)) {
+        if ((loaded = take_item(s, item, own, end)) != PREFIX_HERE) break;
+        if (t->items[item].n) end = t->items[item].from;
+        item = t->items[item].parent;
+    }
+    prefix_tree_unpin(t, o->item);
+    *room = loaded != PREFIX_NO_ROOM;
+    if (loaded == PREFIX_LOST) prefix_store_lose(store, item);
+    if (loaded != PREFIX_HERE) return false;
+    memcpy(s->ids + own, ids + own, (o->n - own) * sizeof *ids);
+    s->n = o->n;
+    if (t->stateful) model_state_taken(&s->kv.state, o->n);
+    t->items[o->item].uses++;
+    prefix_tree_touch(t, o->item);
+    return true;
+}
+
+/* ---- keeping ---- */
+
+/* The rows of tokens [.., n): what is there already is shared. Returns how many tokens are there then. */
+static size_t keep_rows(sluice_session *s, size_t n)
+{
+    struct prefix_store *store = &s->engine->prefix.store;
+    struct prefix_tree *t = &store->tree;
+    struct prefix_match m;
+    prefix_tree_find(t, s->ids, n, &m);
+    if (m.run != PREFIX_NONE && m.n < n) { /* a short end of a turn grows into a longer run */
+        const uint32_t before = t->items[m.run].parent;
+        const size_t from = t->items[m.run].from;
+        if (prefix_store_take_back(store, m.run, m.n)) {
+            m.run = before;
+            m.n = from;
+        }
+    }
+    prefix_tree_touch(t, m.run);
+    if (m.run != PREFIX_NONE) prefix_tree_pin(t, m.run);
+    while (m.n < n) {
+        const uint32_t most = n - m.n < PREFIX_RUN ? (uint32_t)(n - m.n) : PREFIX_RUN;
+        const uint32_t item = prefix_store_add(store, m.run, (uint32_t)m.n, s->ids + m.n, most,
+                                               model_kv_span_bytes(&s->kv, m.n, m.n + most));
+        if (item == PREFIX_NONE) break;
+        copy_rows(s, item, m.n, m.n + most, false);
+        prefix_store_added(store, item);
+        if (m.run != PREFIX_NONE) prefix_tree_unpin(t, m.run);
+        m.run = item;
+        m.n += most;
+    }
+    if (m.run != PREFIX_NONE) prefix_tree_unpin(t, m.run);
+    return m.n;
+}
+
+/* Those on the way to this one are of less use now. */
+static void outdate_before(struct prefix_tree *t, uint32_t run, size_t end)
+{
+    for (int n = 0; run != PREFIX_NONE && n < OUTDATED_MAX; run = t->items[run].parent) {
+        const uint32_t state = prefix_tree_last_state(t, run, end - 1);
+        if (state == PREFIX_NONE) continue;
+        prefix_tree_outdated(t, state);
+        n++;
+    }
+}
+
+/* The state after n tokens, which the session knows and whose rows are there. */
+static bool keep_state(sluice_session *s, size_t n)
+{
+    struct prefix_store *store = &s->engine->prefix.store;
+    struct prefix_tree *t = &store->tree;
+    struct prefix_match m;
+    prefix_tree_find(t, s->ids, n, &m);
+    if (m.n < n) return false;
+    if (prefix_tree_state_at(t, m.run, (uint32_t)n) != PREFIX_NONE) return true;
+    const uint64_t bytes = s->kv.state.floats * sizeof(float);
+    prefix_tree_pin(t, m.run);
+    const uint32_t item = prefix_store_add(store, m.run, (uint32_t)n, NULL, 0, bytes);
+    if (item != PREFIX_NONE) {
+        prefix_tree_put(t, item, 0, model_state_at(&s->kv.state, n), bytes);
+        prefix_store_added(store, item);
+        prefix_tree_unpin(t, item);
+    }
+    prefix_tree_unpin(t, m.run);
+    return item != PREFIX_NONE;
+}
+
+bool prefix_keep(sluice_session *s, size_t n)
+{
+    struct prefix_tree *t = &s->engine->prefix.store.tree;
+    struct prefix_match before;
+    prefix_poll(s->engine);
+    if (!t->stateful) return keep_rows(s, n) == n;
+    /* Rows behind the last state are no use, nor is a state without rows. The one before the last is where a prompt has
+     * ended, mostly: an answer that comes back as other tokens leaves there. */
+    n = model_state_known(&s->kv.state, n);
+    if (!n) return true;
+    prefix_tree_find(t, s->ids, n, &before);
+    const size_t last = before.state == PREFIX_NONE ? 0 : t->items[before.state].from;
+    if (keep_rows(s, n) < n) return false;
+    const size_t earlier = model_state_known(&s->kv.state, n - 1);
+    const bool both = earlier <= last || keep_state(s, earlier);
+    if (!keep_state(s, n)) return false;
+    prefix_tree_find(t, s->ids, n, &before);
+    outdate_before(t, before.run, earlier ? earlier : n);
+    return both;
+}
+
+/* ---- meanwhile ---- */
+
+void prefix_poll(sluice_engine *e)
+{
+    if (e->prefix.on) prefix_store_poll(&e->prefix.store);
+}
+
+bool prefix_idle(sluice_engine *e, uint64_t end_ns)
+{
+    struct prefix_disk *d = e->prefix.store.disk;
+    if (!d || d->lock < 0) return false;
+    for (;;) {
+        bool left = false;
+        prefix_disk_poll(d);
+        for (size_t i = 0; i < ENGINE_SESSIONS_MAX; i++) {
+            sluice_session *s = e->sessions[i];
+            if (!s || !s->keep_to) continue;
+            if (prefix_keep(s, s->keep_to)) s->keep_to = 0;
+            left = left || s->keep_to;
+        }
+        prefix_disk_poll(d);
+        const uint64_t now = e->os->now_ns(e->os->user);
+        if (!prefix_disk_waits(d)) return false; /* what is left waits for an error to pass, or for room */
+        if (now >= end_ns) return left || prefix_disk_waits(d);
+        prefix_disk_wait(d, end_ns - now);
+    }
+}
+
+void prefix_leave(sluice_session *s)
+{
+    struct prefix_disk *d = s->engine->prefix.store.disk;
+    if (!s->keep_to || !d || d->lock < 0) return;
+    for (uint64_t before = UINT64_MAX; before != d->written_bytes;) { /* while writing makes room */
+        before = d->written_bytes;
+        if (prefix_keep(s, s->keep_to)) return;
+        prefix_disk_drain(d);
+    }
+}

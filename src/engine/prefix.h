@@ -1,0 +1,45 @@
+/* Prefixes of sessions: their KV rows and recurrent states as payloads of a prefix_store. */
+#ifndef ENGINE_PREFIX_H
+#define ENGINE_PREFIX_H
+
+#include "engine/prefix_store.h"
+#include "model/kv.h"
+#include "sluice.h"
+
+#define PREFIX_LIMIT_DEFAULT "8G"
+
+struct engine_prefix {
+    bool on;
+    void *block; /* of prefix_memory */
+    size_t block_bytes;
+    struct prefix_store store;
+    struct model_kv layout; /* of any session; its memory is not used */
+    uint64_t tokens;        /* that need not be computed, in all */
+};
+
+/* What of ids[0, n) a session could take from the tree. */
+struct prefix_offer {
+    uint32_t item; /* the last of the way */
+    size_t n;      /* tokens; 0: nothing */
+};
+
+/* budget.c: the size of the ledger's row, 0: none. SLUICE_ERR_USAGE: too small, or a folder without memory. */
+enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct sluice_error *err);
+enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err);
+void prefix_close(sluice_engine *e);
+/* Between steps: does not wait. */
+void prefix_poll(sluice_engine *e);
+/* Goes on with what is not kept or not written yet, at most until end_ns. True: there is more to do. */
+bool prefix_idle(sluice_engine *e, uint64_t end_ns);
+
+void prefix_look(const sluice_engine *e, const int32_t *ids, size_t n, struct prefix_offer *out);
+/* Makes the session hold the offer. own: as many tokens of it are the session's already. False: it was damaged, and is
+ * gone, or there was no room for loading it (*room); the session holds its own. */
+bool prefix_take(sluice_session *s, const int32_t *ids, const struct prefix_offer *o, size_t own, bool *room);
+/* What of the session's tokens [0, n) is to be kept is kept now. False: not all of it, for want of memory that is
+ * being written. */
+bool prefix_keep(sluice_session *s, size_t n);
+/* The last chance for what prefix_keep has left. */
+void prefix_leave(sluice_session *s);
+
+#endif

@@ -1,0 +1,423 @@
+/* Prefixes of sessions: the same bits as from the start, for every kind of layer and of KV cache, through branches and
+ * edits, from memory and from the disk; each token of a conversation is computed once. */
+#include "fault_os.h"
+#include "support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define A_TOKENS 190u /* more than a run, and two calls */
+#define PROMPT 150u
+#define BRANCH 70u
+#define CTX 256u
+#define CHUNK 64u /* models with states have one where a chunk ends */
+
+static const char *const names[] = {"llama",       "deepseek2", "glm-dsa",        "gpt-oss", "qwen3next",
+                                    "kimi-linear", "lfm2moe",   "deepseek4-hash", "llama4"};
+#define N_NAMES (sizeof names / sizeof *names)
+
+static char folder[256];
+static struct sluice_error err;
+static struct fault_os faults;
+
+#define CHECK(call)                                                      \
+    do {                                                                 \
+        if (call) fail_msg("%s: %s (%s)", #call, err.message, err.hint); \
+    } while (0)
+
+static int begin(void **state)
+{
+    const char *dir = getenv("TMPDIR");
+    if (!dir || !dir[0]) dir = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+    snprintf(folder, sizeof folder, "%s/sluice-prefixes-XXXXXX", dir);
+    fault_os_init(&faults);
+    support_forget_lines();
+    return mkdtemp(folder) ? 0 : 1;
+}
+
+static int end(void **state)
+{
+    char command[300];
+    fault_os_destroy(&faults);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+struct subject {
+    char model[SUPPORT_PATH_MAX];
+    struct sluice_options o;
+    sluice_engine *e;
+    sluice_session *s;
+    size_t n_vocab;
+    bool stateful;
+};
+
+static bool keep_row(void *user, size_t index, const float *logits, size_t n_vocab)
+{
+    memcpy((float *)user + index * n_vocab, logits, n_vocab * sizeof *logits);
+    return true;
+}
+
+/* False: the file is not here, or has no such KV type. */
+static bool find(struct subject *x, const char *name, const char *kv_type)
+{
+    char file[96];
+    *x = (struct subject){0};
+    snprintf(file, sizeof file, "arch/%s-moe.gguf", name);
+    if (!support_golden(file, x->model)) return false;
+    x->o = support_options(x->model);
+    x->o.log = support_keep_line;
+    x->o.kv_type = kv_type;
+    x->o.ctx = CTX;
+    x->o.chunk = CHUNK;
+    x->o.threads = 1;
+    return true;
+}
+
+static enum sluice_status open_engine(struct subject *x)
+{
+    struct sluice_model_info info;
+    enum sluice_status st = engine_open(&faults.calls, &x->o, &x->e, &err);
+    if (st) return st;
+    sluice_model_info(x->e, &info);
+    x->n_vocab = info.n_vocab;
+    x->stateful = x->e->model->hp.state_floats > 0;
+    CHECK(sluice_session_open(x->e, &x->s, &err));
+    return SLUICE_OK;
+}
+
+static void close_engine(struct subject *x)
+{
+    sluice_session_close(x->s);
+    sluice_engine_close(x->e);
+    x->e = NULL;
+}
+
+static void again(struct subject *x) /* another session, so that only the tree is left */
+{
+    sluice_session_close(x->s);
+    CHECK(sluice_session_open(x->e, &x->s, &err));
+}
+
+static void tokens(int32_t *ids, size_t n, unsigned seed)
+{
+    uint32_t v = seed * 7919u + 1;
+    for (size_t i = 0; i < n; i++) {
+        v = v * 1664525u + 1013904223u;
+        ids[i] = (int32_t)(3 + (v >> 16) % 200);
+    }
+}
+
+/* Takes what is known of ids[0, n), evaluates the rest and compares every row. Returns how many were known. */
+static size_t go_on(struct subject *x, const int32_t *ids, size_t n, const float *want)
+{
+    size_t known;
+    float *got = malloc(n * x->n_vocab * sizeof *got);
+    CHECK(sluice_session_reuse(x->s, ids, n, &known, &err));
+    assert_true(known < n);
+    assert_int_equal(sluice_session_tokens(x->s), known);
+    assert_memory_equal(sluice_session_ids(x->s), ids, known * sizeof *ids);
+    CHECK(sluice_eval(x->s, ids + known, n - known, NULL, keep_row, got + known * x->n_vocab, &err));
+    for (size_t i = known; i < n; i++)
+        if (memcmp(got + i * x->n_vocab, want + i * x->n_vocab, x->n_vocab * sizeof *got))
+            fail_msg("%s, %s, %zu known: other bits from token %zu on", x->model, x->o.kv_type, known, i);
+    free(got);
+    return known;
+}
+
+static void from_start(struct subject *x, const int32_t *ids, size_t n, float **want)
+{
+    size_t n_vocab;
+    struct sluice_options o = x->o;
+    o.prefix_memory = o.prefix_dir = NULL;
+    CHECK(support_logits(NULL, &o, ids, n, want, &n_vocab, &err));
+}
+
+static void one_model(struct subject *x)
+{
+    int32_t a[A_TOKENS], b[A_TOKENS];
+    float *want_a, *want_b;
+    tokens(a, A_TOKENS, 1);
+    tokens(b, A_TOKENS, 2);
+    memcpy(b, a, BRANCH * sizeof *a);
+    b[BRANCH] = a[BRANCH] + 1;
+    if (support_logits(NULL, &x->o, a, 1, &want_a, &x->n_vocab, &err)) return; /* no such KV type for this model */
+    free(want_a);
+    from_start(x, a, A_TOKENS, &want_a);
+    from_start(x, b, A_TOKENS, &want_b);
+    x->o.prefix_memory = "4M";
+    x->o.prefix_dir = folder;
+    CHECK(open_engine(x));
+    assert_int_equal(go_on(x, a, BRANCH, want_a), 0);
+    CHECK(sluice_session_keep(x->s, &err));
+    assert_int_equal(go_on(x, a, PROMPT, want_a), BRANCH);
+    CHECK(sluice_session_keep(x->s, &err));
+    again(x);
+    assert_int_equal(go_on(x, a, A_TOKENS, want_a), PROMPT);
+    CHECK(sluice_session_keep(x->s, &err));
+    assert_int_equal(go_on(x, b, A_TOKENS, want_b), BRANCH); /* an edit */
+    CHECK(sluice_session_keep(x->s, &err));
+    assert_int_equal(go_on(x, a, A_TOKENS, want_a), x->stateful ? PROMPT : A_TOKENS - 1);
+    again(x);
+    assert_int_equal(go_on(x, b, A_TOKENS, want_b), x->stateful ? BRANCH + CHUNK : A_TOKENS - 1);
+    assert_int_equal(go_on(x, b, PROMPT, want_b), x->stateful ? BRANCH + CHUNK : PROMPT - 1);
+    prefix_tree_check(&x->e->prefix.store.tree);
+    close_engine(x);
+    CHECK(open_engine(x)); /* another day */
+    struct sluice_stats s;
+    sluice_stats(x->e, &s);
+    assert_int_equal(s.prefix_memory_bytes, 0);
+    assert_true(s.prefix_nodes > 0 && s.prefix_disk_bytes > 0);
+    assert_int_equal(go_on(x, b, A_TOKENS, want_b), x->stateful ? BRANCH + CHUNK : A_TOKENS - 1);
+    again(x);
+    assert_int_equal(go_on(x, a, A_TOKENS, want_a), x->stateful ? PROMPT : A_TOKENS - 1);
+    sluice_stats(x->e, &s);
+    assert_true(s.prefix_read_bytes > 0);
+    assert_int_equal(s.prefix_refused, 0);
+    close_engine(x);
+    free(want_a);
+    free(want_b);
+}
+
+static void test_bits(void **state)
+{
+    static const char *const types[] = {"f32", "f16", "q8_0"};
+    size_t n = 0;
+    for (size_t i = 0; i < N_NAMES; i++) {
+        for (size_t t = 0; t < 3; t++) {
+            struct subject x;
+            if (getenv("SLUICE_TEST_COMPACT") && (i + t) % 3) continue;
+            if (!find(&x, names[i], types[t])) continue;
+            one_model(&x);
+            n++;
+            end(NULL);
+            begin(NULL);
+        }
+    }
+    if (!n) skip();
+}
+
+/* ---- a conversation ---- */
+
+#define TURNS 40u
+#define TURN 6u /* tokens */
+
+static uint64_t computed(const struct subject *x)
+{
+    struct sluice_stats s;
+    sluice_stats(x->e, &s);
+    return s.tokens_prefill + s.tokens_decode;
+}
+
+/* Every turn in a session of its own, so that nothing but what was kept helps. */
+static void test_turns(void **state)
+{
+    static const char *const of[] = {"llama", "qwen3next", "lfm2moe"};
+    size_t n_run = 0;
+    for (size_t m = 0; m < 3; m++) {
+        struct subject x;
+        int32_t ids[TURNS * TURN];
+        if (!find(&x, of[m], "f16")) continue;
+        n_run++;
+        x.o.prefix_memory = "2M";
+        x.o.prefix_dir = folder;
+        tokens(ids, TURNS * TURN, 5);
+        float *want, *edited_want;
+        from_start(&x, ids, TURNS * TURN, &want);
+        CHECK(open_engine(&x));
+        uint64_t before = 0;
+        for (size_t turn = 1; turn <= TURNS; turn++) {
+            again(&x);
+            assert_int_equal(go_on(&x, ids, turn * TURN, want), (turn - 1) * TURN);
+            CHECK(sluice_session_keep(x.s, &err));
+            if (turn % 16) continue;
+            before += computed(&x); /* a restart */
+            close_engine(&x);
+            CHECK(open_engine(&x));
+        }
+        assert_int_equal(before + computed(&x), TURNS * TURN); /* each token once */
+        /* An earlier turn is edited: what lies behind the edit is computed, and no more. */
+        ids[20 * TURN] ^= 1;
+        from_start(&x, ids, TURNS * TURN, &edited_want);
+        before = computed(&x);
+        again(&x);
+        assert_int_equal(go_on(&x, ids, TURNS * TURN, edited_want), 20 * TURN);
+        assert_int_equal(computed(&x) - before, 20 * TURN);
+        close_engine(&x);
+        free(want);
+        free(edited_want);
+        end(NULL);
+        begin(NULL);
+    }
+    if (!n_run) skip();
+}
+
+/* Memory for a few runs only: less is known, never anything wrong; and what is on the disk is all there. */
+static void test_small(void **state)
+{
+    static const char *const of[] = {"llama", "qwen3next"};
+    for (size_t m = 0; m < 2; m++) {
+        for (int disk = 0; disk < 2; disk++) {
+            struct subject x;
+            struct sluice_stats s;
+            int32_t ids[6][A_TOKENS];
+            float *want[6];
+            if (!find(&x, of[m], "f16")) skip();
+            for (unsigned i = 0; i < 6; i++) {
+                tokens(ids[i], A_TOKENS, i / 2);
+                if (i % 2) tokens(ids[i] + 100, A_TOKENS - 100, 50 + i);
+                from_start(&x, ids[i], A_TOKENS, &want[i]);
+            }
+            x.o.prefix_memory = "1K";
+            assert_int_equal(open_engine(&x), SLUICE_ERR_USAGE);
+            assert_non_null(strstr(err.hint, "--prefix-memory "));
+            char little[64];
+            snprintf(little, sizeof little, "%dK", (m ? 3 : 1) * atoi(strstr(err.hint, "--prefix-memory ") + 16));
+            x.o.prefix_memory = little;
+            if (disk) x.o.prefix_dir = folder;
+            CHECK(open_engine(&x));
+            for (unsigned round = 0; round < 18; round++) {
+                const unsigned i = round % 3 ? 0 : round / 3 % 6; /* one of them often */
+                again(&x);
+                go_on(&x, ids[i], A_TOKENS, want[i]);
+                CHECK(sluice_session_keep(x.s, &err));
+                prefix_tree_check(&x.e->prefix.store.tree);
+                sluice_stats(x.e, &s);
+                assert_true(s.prefix_memory_bytes <= s.prefix_memory_limit);
+            }
+            assert_true(s.prefix_tokens > 0);
+            close_engine(&x);
+            for (unsigned i = 0; i < 6; i++) free(want[i]);
+        }
+    }
+}
+
+/* ---- what goes wrong ---- */
+
+static void damage_all(void)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        FILE *f = prefix_file_id(e->d_name, PREFIX_FILE_SUFFIX) ? fopen(path, "r+b") : NULL;
+        if (!f) continue;
+        fseek(f, -5, SEEK_END);
+        const int c = fgetc(f);
+        fseek(f, -5, SEEK_END);
+        fputc(c ^ 1, f);
+        fclose(f);
+    }
+    closedir(d);
+}
+
+static void test_damage(void **state)
+{
+    static const char *const of[] = {"llama", "qwen3next"};
+    for (size_t m = 0; m < 2; m++) {
+        struct subject x;
+        int32_t ids[A_TOKENS];
+        float *want;
+        struct sluice_stats s;
+        if (!find(&x, of[m], "f16")) skip();
+        tokens(ids, A_TOKENS, 1);
+        from_start(&x, ids, A_TOKENS, &want);
+        x.o.prefix_memory = "4M";
+        x.o.prefix_dir = folder;
+        CHECK(open_engine(&x));
+        go_on(&x, ids, PROMPT, want);
+        CHECK(sluice_session_keep(x.s, &err));
+        close_engine(&x);
+        damage_all();
+        CHECK(open_engine(&x));
+        support_forget_lines();
+        assert_int_equal(go_on(&x, ids, 20, want), 0); /* with tokens of its own, then */
+        assert_int_equal(go_on(&x, ids, A_TOKENS, want), 20);
+        assert_true(support_said("a kept prefix is damaged: its checksum does not match; it is removed"));
+        sluice_stats(x.e, &s);
+        assert_true(s.prefix_refused > 0);
+        size_t known = 0;
+        for (int i = 0; i < 3 && !known; i++) { /* damage is found as it is read: first the state, then the rows */
+            CHECK(sluice_session_keep(x.s, &err));
+            again(&x);
+            known = go_on(&x, ids, A_TOKENS, want);
+        }
+        assert_true(known > 0);
+        close_engine(&x);
+        /* Another KV type: nothing of it is used. */
+        x.o.kv_type = "f32";
+        free(want);
+        from_start(&x, ids, A_TOKENS, &want);
+        support_forget_lines();
+        CHECK(open_engine(&x));
+        assert_true(support_said("are of other models or KV types"));
+        assert_int_equal(go_on(&x, ids, A_TOKENS, want), 0);
+        close_engine(&x);
+        /* A full disk: said once, and the answers go on. */
+        x.o.kv_type = "f16";
+        free(want);
+        from_start(&x, ids, A_TOKENS, &want);
+        CHECK(open_engine(&x));
+        faults.write_error = ENOSPC;
+        support_forget_lines();
+        ids[0] ^= 1;
+        CHECK(sluice_eval(x.s, ids, 50, NULL, NULL, NULL, &err));
+        CHECK(sluice_session_keep(x.s, &err));
+        while (sluice_idle(x.e, 50)) continue;
+        assert_true(support_said("No space left on device"));
+        ids[0] ^= 1;
+        assert_true(go_on(&x, ids, A_TOKENS, want) > 0);
+        close_engine(&x);
+        faults.write_error = 0;
+        free(want);
+        end(NULL);
+        begin(NULL);
+    }
+}
+
+static void test_options(void **state)
+{
+    struct subject x;
+    if (!find(&x, "llama", "f16")) skip();
+    x.o.prefix_dir = folder;
+    assert_int_equal(open_engine(&x), SLUICE_ERR_USAGE);
+    assert_non_null(strstr(err.hint, "--prefix-memory"));
+    x.o.prefix_dir = NULL;
+    x.o.prefix_limit = "1G";
+    assert_int_equal(open_engine(&x), SLUICE_ERR_USAGE);
+    x.o.prefix_limit = NULL;
+    x.o.prefix_memory = "nonsense";
+    assert_int_equal(open_engine(&x), SLUICE_ERR_USAGE);
+    x.o.prefix_memory = "auto";
+    x.o.prefix_dir = "/proc/nothing/here";
+    assert_int_equal(open_engine(&x), SLUICE_ERR_IO);
+    x.o.prefix_dir = NULL;
+    CHECK(open_engine(&x));
+    struct sluice_ledger l;
+    uint64_t row = 0;
+    sluice_ledger(x.e, &l);
+    for (size_t i = 0; i < l.n_rows; i++)
+        if (!strcmp(l.rows[i].name, "prefixes")) row = l.rows[i].bytes;
+    assert_true(row > 0);
+    close_engine(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_options, begin, end),
+        cmocka_unit_test_setup_teardown(test_bits, begin, end),
+        cmocka_unit_test_setup_teardown(test_turns, begin, end),
+        cmocka_unit_test_setup_teardown(test_small, begin, end),
+        cmocka_unit_test_setup_teardown(test_damage, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
