@@ -31,7 +31,8 @@ matrix: all
 bench: all
 	@$(SLUICE) bench -m $(MODEL)
 
-asan: bootstrap
+asan:
+	@scripts/bootstrap build ci
 	@scripts/sanitize asan
 
 tsan: bootstrap
