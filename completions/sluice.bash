@@ -1,7 +1,7 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
 _sluice()
 {
-    local cur prev cmd opts= words= commands="run chat plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help"
+    local cur prev cmd opts= words= commands="run chat serve plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help"
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD-1]}
     cmd=${COMP_WORDS[1]}
@@ -55,6 +55,27 @@ _sluice()
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        ;;
+    serve)
+        case "$prev" in
+            --model|-m|--trace|--usage|--hotlist|--pin|--api-key-file)
+                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --kv-type)
+                COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
+            --cpu)
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+            --io)
+                COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
+            --policy)
+                COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
+            --route)
+                COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
+            --lock)
+                COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last)
+                return ;;
+        esac
+        opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --greedy --quiet --verbose --help"
         ;;
     plan)
         case "$prev" in

@@ -249,6 +249,9 @@ SLUICE_API void sluice_decoder_init(struct sluice_decoder *d, bool continues);
 /* Text of one more token, complete UTF-8 characters only; returns its length, not terminated. id < 0: flush what is
  * held. */
 SLUICE_API size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t id, bool special, char *out);
+/* The bytes that a token stands for, which may be part of a character; special: of special tokens too. At most
+ * SLUICE_PIECE_BYTES_MAX. */
+SLUICE_API size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out);
 SLUICE_API bool sluice_ends_generation(const sluice_engine *e, int32_t id);
 
 struct sluice_message {

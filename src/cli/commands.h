@@ -6,6 +6,7 @@
 
 int command_run(const struct cli_options *o);
 int command_chat(const struct cli_options *o);
+int command_serve(const struct cli_options *o);
 int command_plan(const struct cli_options *o);
 int command_inspect(const struct cli_options *o);
 int command_tokenize(const struct cli_options *o);

@@ -2,8 +2,8 @@
 #ifndef CLI_GENERATE_H
 #define CLI_GENERATE_H
 
+#include "base/stop.h"
 #include "cli/open.h"
-#include "cli/stop.h"
 
 enum generate_end {
     GENERATE_MODEL,       /* the model ended its text */

@@ -26,6 +26,7 @@ static const struct {
     {"sluice plan -m model.gguf --memory 8G", "how would 8 GiB be used?"},
     {"sluice run -m model.gguf --memory 8G -p \"Call me Ishmael.\"", "continue a text"},
     {"sluice chat -m model.gguf", "talk"},
+    {"sluice serve -m model.gguf", "let programs talk: http://127.0.0.1:8080/v1"},
     {"sluice profile -m model.gguf -f my-text.txt", "which experts does my text use?"},
     {"sluice doctor /path/to/models", "is the disk fast enough?"},
 };

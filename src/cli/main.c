@@ -37,15 +37,13 @@ static int command_help(const struct cli_options *o)
 }
 
 static int (*const commands[CLI_COMMANDS])(const struct cli_options *o) = {
-    [CLI_RUN] = command_run,           [CLI_CHAT] = command_chat,
-    [CLI_PLAN] = command_plan,         [CLI_INSPECT] = command_inspect,
-    [CLI_TOKENIZE] = command_tokenize, [CLI_TEMPLATE] = command_template,
-    [CLI_LOGITS] = command_logits,     [CLI_PERPLEXITY] = command_perplexity,
-    [CLI_BENCH] = command_bench,       [CLI_PROFILE] = command_profile,
-    [CLI_DOCTOR] = command_doctor,     [CLI_QUANTIZE] = command_quantize,
-    [CLI_CHECKSUM] = command_checksum, [CLI_VERIFY] = command_verify,
-    [CLI_PACK] = command_pack,         [CLI_REPLAY] = command_replay,
-    [CLI_VERSION] = command_version,   [CLI_HELP] = command_help,
+    [CLI_SERVE] = command_serve,       [CLI_RUN] = command_run,           [CLI_CHAT] = command_chat,
+    [CLI_PLAN] = command_plan,         [CLI_INSPECT] = command_inspect,   [CLI_TOKENIZE] = command_tokenize,
+    [CLI_TEMPLATE] = command_template, [CLI_LOGITS] = command_logits,     [CLI_PERPLEXITY] = command_perplexity,
+    [CLI_BENCH] = command_bench,       [CLI_PROFILE] = command_profile,   [CLI_DOCTOR] = command_doctor,
+    [CLI_QUANTIZE] = command_quantize, [CLI_CHECKSUM] = command_checksum, [CLI_VERIFY] = command_verify,
+    [CLI_PACK] = command_pack,         [CLI_REPLAY] = command_replay,     [CLI_VERSION] = command_version,
+    [CLI_HELP] = command_help,
 };
 
 int main(int argc, char **argv)

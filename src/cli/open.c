@@ -47,38 +47,43 @@ static void set_cache(const struct cli_options *o, struct sluice_options *option
     options->route = text_if_taken(o, OPT_ROUTE);
 }
 
+enum sluice_status open_options(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
+                                struct report *r, struct sluice_options *out, struct sluice_error *err)
+{
+    sluice_options_init(out);
+    out->model_path = cli_text(o, OPT_MODEL);
+    out->log = report_log;
+    out->progress = report_progress;
+    out->user = r;
+    out->vocab_only = how == OPEN_VOCAB;
+    out->plan_only = how == OPEN_PLAN;
+    out->pre = text_if_taken(o, OPT_PRE);
+    if (how != OPEN_VOCAB) {
+        out->memory = text_if_taken(o, OPT_MEMORY);
+        out->experts = text_if_taken(o, OPT_EXPERTS);
+        out->kv_type = text_if_taken(o, OPT_KV_TYPE);
+        out->cpu = text_if_taken(o, OPT_CPU);
+        out->io = text_if_taken(o, OPT_IO);
+        out->policy = text_if_taken(o, OPT_POLICY);
+        out->trace_path = text_if_taken(o, OPT_TRACE);
+        out->ctx = cli_given(o, OPT_CTX) ? (uint32_t)cli_integer(o, OPT_CTX) : ctx;
+        out->verify = cli_takes(o->command, OPT_VERIFY) && cli_flag(o, OPT_VERIFY);
+        out->threads = (uint32_t)cli_integer(o, OPT_THREADS);
+        out->text_bytes = text_bytes;
+        out->chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
+        set_cache(o, out);
+    }
+    unsigned processors = doctor_processors();
+    if (out->threads > processors) report_warn(r, "%u threads on %u processors: slower", out->threads, processors);
+    return out->trace_path ? check_trace(out, err) : SLUICE_OK;
+}
+
 enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
                               struct report *r, struct open_model *out, struct sluice_error *err)
 {
     struct sluice_options options;
     memset(out, 0, sizeof *out);
-    sluice_options_init(&options);
-    options.model_path = cli_text(o, OPT_MODEL);
-    options.log = report_log;
-    options.progress = report_progress;
-    options.user = r;
-    options.vocab_only = how == OPEN_VOCAB;
-    options.plan_only = how == OPEN_PLAN;
-    options.pre = text_if_taken(o, OPT_PRE);
-    if (how != OPEN_VOCAB) {
-        options.memory = text_if_taken(o, OPT_MEMORY);
-        options.experts = text_if_taken(o, OPT_EXPERTS);
-        options.kv_type = text_if_taken(o, OPT_KV_TYPE);
-        options.cpu = text_if_taken(o, OPT_CPU);
-        options.io = text_if_taken(o, OPT_IO);
-        options.policy = text_if_taken(o, OPT_POLICY);
-        options.trace_path = text_if_taken(o, OPT_TRACE);
-        options.ctx = cli_given(o, OPT_CTX) ? (uint32_t)cli_integer(o, OPT_CTX) : ctx;
-        options.verify = cli_takes(o->command, OPT_VERIFY) && cli_flag(o, OPT_VERIFY);
-        options.threads = (uint32_t)cli_integer(o, OPT_THREADS);
-        options.text_bytes = text_bytes;
-        options.chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
-        set_cache(o, &options);
-    }
-    unsigned processors = doctor_processors();
-    if (options.threads > processors)
-        report_warn(r, "%u threads on %u processors: slower", options.threads, processors);
-    enum sluice_status status = options.trace_path ? check_trace(&options, err) : SLUICE_OK;
+    enum sluice_status status = open_options(o, how, ctx, text_bytes, r, &options, err);
     if (!status) status = sluice_engine_open(&options, &out->engine, err);
     report_clear(r);
     if (status) {

@@ -1,7 +1,8 @@
 /* The rows of commands and options. Everything a user can read about them is made from here. */
 #include "cli/options.h"
 
-#define SAMPLERS (CLI_BIT(CLI_RUN) | CLI_BIT(CLI_CHAT))
+#define TALKERS (CLI_BIT(CLI_RUN) | CLI_BIT(CLI_CHAT))
+#define SAMPLERS (TALKERS | CLI_BIT(CLI_SERVE))
 #define RUNNERS (SAMPLERS | CLI_MEASURERS)
 #define EVALUATORS (RUNNERS | CLI_BIT(CLI_PROFILE))
 #define PLANNERS (EVALUATORS | CLI_BIT(CLI_PLAN))
@@ -27,6 +28,14 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                   "and earlier ones recalled; otherwise each line of standard input is a message. Only the tokens that "
                   "are new in each turn are computed.",
                   0, 0, ""},
+    [CLI_SERVE] = {"serve", "-m MODEL [--host ADDRESS] [--port N] [options]",
+                   "answer over HTTP, as OpenAI's and Anthropic's servers do",
+                   "Serves the model to programs: chat completions, completions, responses and messages, plain and "
+                   "streamed. Prints the address on standard output as soon as it listens, and answers 503 until the "
+                   "model is loaded. Listens on this machine alone unless --host says otherwise, which takes "
+                   "--api-key-file or --insecure. The options of sampling are what a request gets that says nothing. "
+                   "SIGTERM or Ctrl-C ends it: what was accepted is finished first; a second one stops at once.",
+                   0, 0, ""},
     [CLI_PLAN] = {"plan", "-m MODEL [options]", "show how memory would be used, and load nothing",
                   "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
                   "read for a token. Nothing of the weights is read.",
@@ -117,6 +126,7 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
 #define MODEL "Model and memory"
 #define EXPERTS "Known experts"
 #define TEXT "Text"
+#define SERVER "Server"
 #define SAMPLING "Sampling"
 #define MACHINE "Machine"
 #define TASK "Task"
@@ -203,13 +213,13 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "the time that the template is told, as in 2026-07-04T09:05:06 (default: the clock's)"},
     {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN) | CLI_BIT(CLI_PROFILE),
      "put the prompt as a user's message in the model's chat format"},
-    {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
+    {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, TALKERS,
      "a system message before the conversation (with run: needs --chat)"},
     {OPT_MAX_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, true, false, "N", NULL, 0, 1000000000, NULL, SAMPLERS,
      "stop after N new tokens (default: at the model's own end, or when the context is full)"},
     {OPT_PROFILE_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, false, false, "N", NULL, 0, 1000000, "0",
      CLI_BIT(CLI_PROFILE), "let the model write N tokens after each text, and count what they choose too"},
-    {OPT_STOP, TEXT, "stop", 0, CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, SAMPLERS,
+    {OPT_STOP, TEXT, "stop", 0, CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, TALKERS,
      "stop before this text; may be given several times"},
     {OPT_SPECIAL, TEXT, "special", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "recognise the model's special tokens in the text"},
@@ -224,6 +234,36 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "is complete, and takes the place of what was there"},
     {OPT_SUMS, TASK, "sums", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_VERIFY),
      "the checksums (default: MODEL.sluice-sums)"},
+    {OPT_HOST, SERVER, "host", 0, CLI_TEXT, true, false, "ADDRESS", NULL, 0, 0, "127.0.0.1", CLI_BIT(CLI_SERVE),
+     "name or address to listen on; 0.0.0.0: every address of this machine"},
+    {OPT_PORT, SERVER, "port", 0, CLI_INTEGER, true, false, "N", NULL, 0, 65535, "8080", CLI_BIT(CLI_SERVE),
+     "port to listen on; 0: any that is free"},
+    {OPT_API_KEY_FILE, SERVER, "api-key-file", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
+     "ask for a key: one of those in this file, one a line (# begins a comment)"},
+    {OPT_INSECURE, SERVER, "insecure", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
+     "let others in without a key"},
+    {OPT_CORS, SERVER, "cors", 0, CLI_TEXT, true, false, "ORIGIN", NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
+     "let pages of this origin ask (https://example.org), or * for any"},
+    {OPT_ALIAS, SERVER, "alias", 0, CLI_TEXT, true, false, "NAME", NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
+     "the model's name in answers (default: the file's)"},
+    {OPT_SESSIONS, SERVER, "sessions", 0, CLI_INTEGER, true, false, "N", NULL, 1, 64, "1", CLI_BIT(CLI_SERVE),
+     "requests that are worked on at once, each with memory for a whole context; others wait"},
+    {OPT_QUEUE, SERVER, "queue", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "64", CLI_BIT(CLI_SERVE),
+     "requests that may wait; further ones are answered with 429"},
+    {OPT_MAX_CONNECTIONS, SERVER, "max-connections", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "1100",
+     CLI_BIT(CLI_SERVE), "connections that may be open"},
+    {OPT_MAX_BODY, SERVER, "max-body", 0, CLI_INTEGER, true, false, "MIB", NULL, 1, 1024, "16", CLI_BIT(CLI_SERVE),
+     "largest body of a request, in MiB"},
+    {OPT_MAX_HEADER, SERVER, "max-header", 0, CLI_INTEGER, true, false, "KIB", NULL, 8, 1024, "32", CLI_BIT(CLI_SERVE),
+     "largest head of a request, in KiB"},
+    {OPT_TIMEOUT_IDLE, SERVER, "timeout-idle", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "120",
+     CLI_BIT(CLI_SERVE), "seconds after which a connection without a request is closed"},
+    {OPT_TIMEOUT_RECEIVE, SERVER, "timeout-receive", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "30",
+     CLI_BIT(CLI_SERVE), "seconds of silence after which a request that is not complete is given up"},
+    {OPT_TIMEOUT_STALL, SERVER, "timeout-stall", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "60",
+     CLI_BIT(CLI_SERVE), "seconds after which a reader that takes nothing of its answer is given up"},
+    {OPT_KEEP_ALIVE, SERVER, "keep-alive", 0, CLI_INTEGER, true, false, "S", NULL, 0, 3600, "10", CLI_BIT(CLI_SERVE),
+     "seconds of silence after which a stream sends a sign of life; 0: never"},
     {OPT_TEMP, SAMPLING, "temp", 0, CLI_NUMBER, true, false, "T", NULL, 0, 100, "0.8", SAMPLERS,
      "temperature; 0 always takes the most probable token"},
     {OPT_TOP_K, SAMPLING, "top-k", 0, CLI_INTEGER, true, false, "K", NULL, 0, 16777216, "40", SAMPLERS,
@@ -236,7 +276,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "make tokens that were used lately less likely; 1: off"},
     {OPT_REPEAT_LAST, SAMPLING, "repeat-last", 0, CLI_INTEGER, true, false, "N", NULL, 0, 16777216, "64", SAMPLERS,
      "tokens that count as lately"},
-    {OPT_SEED, SAMPLING, "seed", 's', CLI_SEED, true, false, "N", NULL, 0, 0, NULL, SAMPLERS,
+    {OPT_SEED, SAMPLING, "seed", 's', CLI_SEED, true, false, "N", NULL, 0, 0, NULL, TALKERS,
      "the same seed gives the same text (default: random, and printed)"},
     {OPT_GREEDY, SAMPLING, "greedy", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, SAMPLERS,
      "always take the most probable token (as --temp 0)"},

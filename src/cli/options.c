@@ -2,7 +2,7 @@
  * environment and the defaults; rules that tie options together come last. */
 #include "cli/options.h"
 
-#include "cli/stop.h"
+#include "base/stop.h"
 
 #include <ctype.h>
 #include <errno.h>

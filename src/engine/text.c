@@ -36,6 +36,12 @@ size_t sluice_decode(const sluice_engine *e, struct sluice_decoder *d, int32_t i
     return n;
 }
 
+size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out)
+{
+    if (id < 0 || (size_t)id >= text_n_vocab(e->tokenizer)) return 0;
+    return text_token_bytes(e->tokenizer, id, special, out, SLUICE_PIECE_BYTES_MAX);
+}
+
 bool sluice_ends_generation(const sluice_engine *e, int32_t id) { return text_ends_generation(e->tokenizer, id); }
 
 static enum sluice_status render(const sluice_engine *e, const struct sluice_message *messages, size_t n,

@@ -1,5 +1,5 @@
 /* Stop texts: never a byte of one is passed on, and everything else is, however the text is cut into pieces. */
-#include "cli/stop.h"
+#include "base/stop.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

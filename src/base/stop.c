@@ -1,4 +1,4 @@
-#include "cli/stop.h"
+#include "base/stop.h"
 
 #include "base/assert.h"
 
@@ -16,7 +16,7 @@ enum sluice_status stop_add(struct stop_filter *f, const char *text, struct slui
     size_t bytes = strlen(text);
     if (bytes == 0) return SLUICE_OK;
     if (bytes > STOP_BYTES_MAX)
-        return base_fail(err, SLUICE_ERR_USAGE, NULL, "--stop: the text has %zu bytes, at most %d are allowed", bytes,
+        return base_fail(err, SLUICE_ERR_USAGE, NULL, "a stop text of %zu bytes; at most %d are allowed", bytes,
                          STOP_BYTES_MAX);
     if (f->n_stops == STOP_STRINGS_MAX)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "more than %d stop texts", STOP_STRINGS_MAX);
@@ -32,7 +32,7 @@ static void pass_on(struct stop_filter *f, size_t bytes)
 }
 
 /* Whether a stop string, or (at the end of what is held) the begin of one, stands at `at`. */
-static bool stands_at(const struct stop_filter *f, size_t at, bool *complete)
+static bool stands_at(const struct stop_filter *f, size_t at, bool *complete, size_t *index)
 {
     size_t left = f->held_bytes - at;
     bool part = false;
@@ -41,6 +41,7 @@ static bool stands_at(const struct stop_filter *f, size_t at, bool *complete)
         if (memcmp(f->held + at, f->stops[i], bytes < left ? bytes : left) != 0) continue;
         if (bytes <= left) {
             *complete = true;
+            *index = i;
             return true;
         }
         part = true;
@@ -57,7 +58,7 @@ bool stop_push(struct stop_filter *f, const char *text, size_t bytes)
     size_t hold_from = f->held_bytes;
     for (size_t at = 0; at < f->held_bytes; at++) {
         bool complete = false;
-        if (!stands_at(f, at, &complete)) continue;
+        if (!stands_at(f, at, &complete, &f->hit_index)) continue;
         if (complete) {
             pass_on(f, at);
             f->held_bytes = 0;

@@ -1,8 +1,8 @@
 /* Stop strings in streamed text. What could still become a stop string is held back, so that not a byte of one is ever
  * passed on. Invariant S1: after a push, the held bytes are a proper prefix of some stop string, and the longest suffix
  * of the text that is one. */
-#ifndef CLI_STOP_H
-#define CLI_STOP_H
+#ifndef BASE_STOP_H
+#define BASE_STOP_H
 
 #include "base/error.h"
 
@@ -21,6 +21,7 @@ struct stop_filter {
     char held[STOP_BYTES_MAX + STOP_PUSH_BYTES_MAX];
     size_t held_bytes;
     bool hit;
+    size_t hit_index; /* which of them */
     stop_sink_fn *sink;
     void *user;
 };

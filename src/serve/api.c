@@ -1,0 +1,49 @@
+/* The table of endpoints. */
+#include "serve/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct endpoint endpoints[] = {
+    {.method = "GET", .path = "/health", .open = true, .at_once = info_health},
+    {.method = "GET", .path = "/v1/health", .open = true, .at_once = info_health},
+    {.method = "GET", .path = "/v1/models", .at_once = info_models},
+    {.method = "GET", .path = "/models", .at_once = info_models},
+    {.method = "GET", .path = "/props", .at_once = info_props},
+    {.method = "GET", .path = "/slots", .at_once = info_slots},
+    {.method = "GET", .path = "/metrics", .at_once = info_metrics},
+    {.method = "GET", .path = "/api/experts", .at_once = info_experts},
+    {.method = "GET", .path = "/api/stats", .at_once = info_stats},
+    {.method = "POST",
+     .path = "/v1/chat/completions",
+     .kind = ENDPOINT_GENERATES,
+     .read = chat_read,
+     .writer = &writer_chat},
+    {.method = "POST",
+     .path = "/chat/completions",
+     .kind = ENDPOINT_GENERATES,
+     .read = chat_read,
+     .writer = &writer_chat},
+};
+
+const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known)
+{
+    *path_known = false;
+    if (!strcmp(method, "HEAD")) method = "GET";
+    for (size_t i = 0; i < sizeof endpoints / sizeof *endpoints; i++) {
+        if (strcmp(endpoints[i].path, path) != 0) continue;
+        *path_known = true;
+        if (!strcmp(endpoints[i].method, method)) return &endpoints[i];
+    }
+    return NULL;
+}
+
+const char *endpoint_methods(const char *path, char out[64])
+{
+    snprintf(out, 64, "OPTIONS");
+    for (size_t i = 0; i < sizeof endpoints / sizeof *endpoints; i++) {
+        const size_t n = strlen(out);
+        if (!strcmp(endpoints[i].path, path)) snprintf(out + n, 64 - n, ", %s", endpoints[i].method);
+    }
+    return out;
+}

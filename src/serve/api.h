@@ -1,0 +1,43 @@
+/* The table of endpoints, and what their files give to it. */
+#ifndef SERVE_API_H
+#define SERVE_API_H
+
+#include "serve/clerk.h"
+#include "serve/exchange.h"
+
+enum endpoint_kind {
+    ENDPOINT_AT_ONCE,   /* answered by the HTTP thread, from what others have published */
+    ENDPOINT_BY_CLERK,  /* text work: tokens, templates */
+    ENDPOINT_GENERATES, /* needs the engine */
+};
+
+struct endpoint {
+    const char *method, *path;
+    enum endpoint_kind kind;
+    enum fault_style style;
+    bool open; /* without a key, whatever the Host header says */
+    /* AT_ONCE: fills the body, returns the HTTP status. type: in: JSON's; may be replaced by another constant. */
+    int (*at_once)(struct server *s, struct buffer *out, const char **type);
+    /* BY_CLERK: root is the request's JSON object. */
+    bool (*by_clerk)(struct clerk *c, const json_t *root, struct buffer *out, struct fault *f);
+    /* GENERATES: fills the request, ids included. */
+    bool (*read)(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f);
+    const struct writer *writer;
+};
+
+/* NULL: none. *path_known: there is one for another method. */
+const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known);
+const char *endpoint_methods(const char *path, char out[64]); /* "GET, POST" */
+
+extern const struct writer writer_chat;
+bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f);
+
+int info_health(struct server *s, struct buffer *out, const char **type);
+int info_models(struct server *s, struct buffer *out, const char **type);
+int info_props(struct server *s, struct buffer *out, const char **type);
+int info_slots(struct server *s, struct buffer *out, const char **type);
+int info_metrics(struct server *s, struct buffer *out, const char **type);
+int info_experts(struct server *s, struct buffer *out, const char **type);
+int info_stats(struct server *s, struct buffer *out, const char **type);
+
+#endif

@@ -1,0 +1,212 @@
+/* POST /v1/chat/completions. */
+#include "serve/api.h"
+#include "serve/messages.h"
+#include "serve/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+static const struct field fields[] = {
+    {"messages", FIELD_READ, NULL},
+    {"max_tokens", FIELD_READ, NULL},
+    {"max_completion_tokens", FIELD_READ, NULL},
+    {"n_predict", FIELD_READ, NULL},
+    {"stop", FIELD_READ, NULL},
+    {"stream_options", FIELD_READ, NULL},
+    {"return_progress", FIELD_READ, NULL},
+    {"logprobs", FIELD_READ, NULL},
+    {"top_logprobs", FIELD_READ, NULL},
+    {"tools", FIELD_READ, NULL},
+    {"tool_choice", FIELD_READ, NULL},
+    {"parallel_tool_calls", FIELD_READ, NULL},
+    {"response_format", FIELD_READ, NULL},
+    {"chat_template_kwargs", FIELD_READ, NULL},
+    {"reasoning_effort", FIELD_READ, NULL},
+    {"enable_thinking", FIELD_READ, NULL},
+    {"reasoning_format", FIELD_IGNORED, NULL},
+    {"verbosity", FIELD_IGNORED, NULL},
+    {"n", FIELD_NEUTRAL, "one answer a request"},
+    {"frequency_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
+    {"presence_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
+    {"logit_bias", FIELD_NEUTRAL, NULL},
+    {"functions", FIELD_NEUTRAL, "use tools"},
+    {"function_call", FIELD_NEUTRAL, "use tool_choice"},
+    {"modalities", FIELD_IGNORED, NULL},
+    {"audio", FIELD_NEUTRAL, NULL},
+    {"prediction", FIELD_IGNORED, NULL},
+    {"web_search_options", FIELD_NEUTRAL, NULL},
+};
+
+static bool read_probs(struct serve_request *r, const json_t *root, struct fault *f)
+{
+    int64_t n = 0;
+    if (!read_bool(root, "logprobs", &r->probs_wanted, f) ||
+        !read_integer(root, "top_logprobs", 0, REQUEST_PROBS_MAX, &n, f))
+        return false;
+    if (n && !r->probs_wanted) return fault_set(f, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+    r->n_probs = (uint32_t)n;
+    return true;
+}
+
+/* What the template gets besides the messages. */
+static void add_vars(json_t *vars, const json_t *root)
+{
+    static const char *const names[] = {"reasoning_effort", "enable_thinking"};
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(root, "chat_template_kwargs"), key,
+                        value) if (strcmp(key, "messages") != 0 && strcmp(key, "tools") != 0)
+        json_object_set(vars, key, value);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((value = json_object_get(root, names[i])) && !json_is_null(value)) json_object_set(vars, names[i], value);
+}
+
+bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
+{
+    if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f)) return false;
+    if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
+        !request_tokens_max(r, root, "max_completion_tokens", f) || !request_stops(r, root, "stop", f) ||
+        !request_stream_options(r, root, f) || !read_bool(root, "return_progress", &r->progress_wanted, f) ||
+        !read_probs(r, root, f) || !messages_tools(r, json_object_get(root, "tools"), f))
+        return false;
+    json_t *messages = messages_openai(json_object_get(root, "messages"), f);
+    if (!messages) return false;
+    json_t *vars = json_pack("{s:o}", "messages", messages);
+    if (r->tools) json_object_set(vars, "tools", json_object_get(root, "tools"));
+    add_vars(vars, root);
+    request_id("chatcmpl-", r->id);
+    return messages_encode(c, vars, r, f);
+}
+
+/* ---- writing ---- */
+
+static const char *finish_reason(enum ending ending)
+{
+    return ending == ENDING_LENGTH ? "length" : ending == ENDING_CALLS ? "tool_calls" : "stop";
+}
+
+static json_t *usage(const struct outcome *o)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)o->n_prompt, "completion_tokens",
+                     (json_int_t)o->n_generated, "total_tokens", (json_int_t)(o->n_prompt + o->n_generated),
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)o->n_reused, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)o->n_reasoning);
+}
+
+static json_t *head(const struct answer *a, const char *object, json_t *choices)
+{
+    const struct serve_request *r = a->request;
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", r->id, "object", object, "created",
+                     (json_int_t)r->created_s, "model", r->model, "system_fingerprint", "sluice", "choices", choices);
+}
+
+static void send_delta(struct answer *a, json_t *delta, const char *finish)
+{
+    json_t *probs = a->probs ? json_pack("{s:o}", "content", a->probs) : json_null();
+    a->probs = NULL;
+    answer_message(a, NULL,
+                   head(a, "chat.completion.chunk",
+                        json_pack("[{s:i, s:o, s:o, s:s?}]", "index", 0, "delta", delta, "logprobs", probs,
+                                  "finish_reason", finish)));
+}
+
+static void chat_begin(struct answer *a)
+{
+    send_delta(a, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL);
+}
+
+static void chat_event(struct answer *a, const struct event *e)
+{
+    if (e->kind == EVENT_PROBS) {
+        if (!a->probs) a->probs = json_array();
+        json_array_append_new(a->probs, answer_probs_openai(e->probs));
+        return;
+    }
+    if (!a->streamed) {
+        answer_keep(a, e);
+        return;
+    }
+    json_t *text = buffer_string(e->text.at, e->text.n), *data;
+    switch (e->kind) {
+    case EVENT_REASONING: send_delta(a, json_pack("{s:O}", "reasoning_content", text), NULL); break;
+    case EVENT_TEXT: send_delta(a, json_pack("{s:O}", "content", text), NULL); break;
+    case EVENT_CALL:
+        send_delta(a,
+                   json_pack("{s:[{s:i, s:s, s:s, s:{s:O, s:s}}]}", "tool_calls", "index", (int)e->call, "id", e->id,
+                             "type", "function", "function", "name", text, "arguments", ""),
+                   NULL);
+        break;
+    case EVENT_ARGUMENTS:
+        send_delta(
+            a, json_pack("{s:[{s:i, s:{s:O}}]}", "tool_calls", "index", (int)e->call, "function", "arguments", text),
+            NULL);
+        break;
+    case EVENT_PROGRESS:
+        data = head(a, "chat.completion.chunk", json_array());
+        json_object_set_new(data, "prompt_progress", answer_progress(&e->progress));
+        answer_message(a, NULL, data);
+        break;
+    case EVENT_ALIVE: buffer_word(&a->out, ": still at work\n\n"); break;
+    case EVENT_CALL_END:
+    case EVENT_PROBS:
+    case EVENT_END: break;
+    }
+    json_decref(text);
+}
+
+static void chat_end(struct answer *a, const struct outcome *o)
+{
+    if (o->ending == ENDING_FAILED) {
+        struct buffer b = {.at = NULL};
+        fault_write(&o->fault, FAULT_OPENAI, &b);
+        buffer_format(&a->out, "data: %s\n\n", b.at ? b.at : "{}");
+        buffer_free(&b);
+        return;
+    }
+    json_t *probs = a->probs ? json_pack("{s:o}", "content", a->probs) : json_null();
+    a->probs = NULL;
+    json_t *data = head(a, "chat.completion.chunk",
+                        json_pack("[{s:i, s:{}, s:o, s:s}]", "index", 0, "delta", "logprobs", probs, "finish_reason",
+                                  finish_reason(o->ending)));
+    json_object_set_new(data, "timings", answer_timings(o));
+    answer_message(a, NULL, data);
+    if (a->request->usage_wanted) {
+        data = head(a, "chat.completion.chunk", json_array());
+        json_object_set_new(data, "usage", usage(o));
+        answer_message(a, NULL, data);
+    }
+    buffer_word(&a->out, "data: [DONE]\n\n");
+}
+
+static void chat_whole(struct answer *a, const struct outcome *o, struct buffer *out)
+{
+    json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content",
+                                a->text.n || !a->n_calls ? buffer_string(a->text.at, a->text.n) : json_null());
+    if (a->reasoning.n)
+        json_object_set_new(message, "reasoning_content", buffer_string(a->reasoning.at, a->reasoning.n));
+    if (a->n_calls) {
+        json_t *calls = json_array();
+        for (size_t i = 0; i < a->n_calls; i++) {
+            const struct answer_call *c = &a->calls[i];
+            json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", c->id, "type", "function",
+                                                   "function", "name", buffer_string(c->name.at, c->name.n),
+                                                   "arguments", buffer_string(c->arguments.at, c->arguments.n)));
+        }
+        json_object_set_new(message, "tool_calls", calls);
+    }
+    json_t *probs = json_null();
+    if (a->request->probs_wanted) {
+        probs = json_pack("{s:o}", "content", a->probs ? a->probs : json_array());
+        a->probs = NULL;
+    }
+    json_t *root = head(a, "chat.completion",
+                        json_pack("[{s:i, s:o, s:o, s:s}]", "index", 0, "message", message, "logprobs", probs,
+                                  "finish_reason", finish_reason(o->ending)));
+    json_object_set_new(root, "usage", usage(o));
+    json_object_set_new(root, "timings", answer_timings(o));
+    buffer_json(out, root);
+}
+
+const struct writer writer_chat = {chat_begin, chat_event, chat_end, chat_whole};

@@ -1,0 +1,34 @@
+/* The thread that reads requests: JSON, templates, tokens. It owns an engine that has the vocabulary alone, so that
+ * text work never waits for the other engine's computing, nor the HTTP thread for text work. */
+#ifndef SERVE_CLERK_H
+#define SERVE_CLERK_H
+
+#include "serve/exchange.h"
+
+#include <pthread.h>
+
+struct clerk {
+    struct server *server;
+    sluice_engine *engine; /* the vocabulary */
+    uint32_t n_ctx;        /* of a session */
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    struct clerk_item *first, *last;
+    bool stop;
+};
+
+/* Opens the vocabulary. */
+enum sluice_status clerk_open(struct server *s, struct clerk **out, struct sluice_error *err);
+enum sluice_status clerk_start(struct clerk *c, struct sluice_error *err);
+/* The body is complete; takes a reference of its own. */
+bool clerk_take(struct clerk *c, struct exchange *x);
+void clerk_stop(struct clerk *c);
+
+/* For the APIs. The prompt's ids, by the chat template; vars: see sluice_chat_encode_json, owned by the caller. */
+bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request *r, struct fault *f);
+bool clerk_encode_text(struct clerk *c, const char *text, size_t bytes, struct serve_request *r, struct fault *f);
+/* Whether a prompt of so many tokens leaves room for an answer. */
+bool clerk_check_length(struct clerk *c, const struct serve_request *r, struct fault *f);
+
+#endif

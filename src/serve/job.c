@@ -1,0 +1,202 @@
+#include "serve/job.h"
+
+#include "serve/server.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRESS_EVERY_NS ((uint64_t)500 * 1000000)
+
+_Static_assert(SLUICE_PIECE_BYTES_MAX <= STOP_PUSH_BYTES_MAX, "a token's text fits the stop filter");
+
+struct job *job_create(struct exchange *x)
+{
+    struct job *j = calloc(1, sizeof *j);
+    if (!j) return NULL;
+    exchange_hold(x);
+    j->x = x;
+    j->submitted_ns = server_now_ns();
+    return j;
+}
+
+void job_free(struct job *j)
+{
+    if (!j) return;
+    free(j->logits);
+    exchange_release(j->x);
+    free(j);
+}
+
+static void take_text(void *user, const char *text, size_t bytes)
+{
+    struct job *j = user;
+    exchange_text(j->x, EVENT_TEXT, 0, text, bytes);
+}
+
+enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s, size_t n_vocab, size_t n_reused,
+                             struct sluice_error *err)
+{
+    const struct serve_request *r = &j->x->request;
+    j->engine = e;
+    j->session = s;
+    j->n_vocab = n_vocab;
+    j->begin_ns = server_now_ns();
+    j->n_done = j->n_reused = n_reused;
+    j->outcome.n_prompt = r->n_ids;
+    j->outcome.n_reused = n_reused;
+    j->outcome.queued_ns = j->begin_ns - j->submitted_ns;
+    enum sluice_status st = sluice_session_sampling(s, &r->sampling, err);
+    if (st) return st;
+    sluice_decoder_init(&j->decoder, !r->answers);
+    stop_init(&j->stops, take_text, j);
+    for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
+    if (st) return st;
+    if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
+        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
+    j->state = JOB_PREFILL;
+    return SLUICE_OK;
+}
+
+/* ---- probabilities ---- */
+
+static struct token_prob prob_of(struct job *j, int32_t id, float logprob)
+{
+    char text[SLUICE_PIECE_BYTES_MAX];
+    const size_t n = sluice_token_bytes(j->engine, id, true, text);
+    struct token_prob p = {.id = id, .logprob = logprob, .text = malloc(n + 1)};
+    if (!p.text) return p;
+    memcpy(p.text, text, n);
+    p.text[n] = '\0';
+    p.bytes = n;
+    return p;
+}
+
+/* Of the model's own distribution, before sampling changes it. */
+static void push_probs(struct job *j, int32_t id)
+{
+    const uint32_t want = j->x->request.n_probs;
+    const float *logits = j->logits;
+    struct event *e = calloc(1, sizeof *e);
+    if (e) e->probs = calloc(1, sizeof *e->probs + want * sizeof e->probs->top[0]);
+    if (!e || !e->probs) {
+        event_free(e);
+        return;
+    }
+    float most = logits[0];
+    for (size_t i = 1; i < j->n_vocab; i++)
+        if (logits[i] > most) most = logits[i];
+    double sum = 0;
+    for (size_t i = 0; i < j->n_vocab; i++) sum += exp((double)logits[i] - most);
+    const float all = most + (float)log(sum);
+    int32_t best[REQUEST_PROBS_MAX];
+    uint32_t n = 0;
+    for (size_t i = 0; i < j->n_vocab && want; i++) { /* few enough for an insertion */
+        if (n == want && logits[i] <= logits[best[n - 1]]) continue;
+        uint32_t at = n < want ? n++ : n - 1;
+        for (; at > 0 && logits[best[at - 1]] < logits[i]; at--) best[at] = best[at - 1];
+        best[at] = (int32_t)i;
+    }
+    e->kind = EVENT_PROBS;
+    e->probs->taken = prob_of(j, id, logits[id] - all);
+    e->probs->n = n;
+    for (uint32_t i = 0; i < n; i++) e->probs->top[i] = prob_of(j, best[i], logits[best[i]] - all);
+    exchange_push(j->x, e);
+}
+
+/* ---- the end ---- */
+
+void job_end(struct job *j, enum ending ending)
+{
+    if (j->state == JOB_OVER) return;
+    j->state = JOB_OVER;
+    const uint64_t now = server_now_ns();
+    struct server *s = j->x->server;
+    j->outcome.ending = ending;
+    if (j->first_ns)
+        j->outcome.generate_ns = now - j->first_ns;
+    else if (j->begin_ns)
+        j->outcome.prompt_ns = now - j->begin_ns;
+    if (ending == ENDING_STOP) j->outcome.stop = j->x->request.stops[j->stops.hit_index];
+    atomic_fetch_add(ending == ENDING_FAILED ? &s->metrics.jobs_failed : &s->metrics.jobs_finished, 1);
+    metrics_observe(&s->metrics.duration, now - j->submitted_ns);
+    struct event *e = calloc(1, sizeof *e);
+    if (!e) { /* nothing can be said; the connection is ended */
+        pthread_mutex_lock(&s->lock);
+        j->x->gone = true;
+        exchange_wake(j->x);
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
+    e->kind = EVENT_END;
+    e->outcome = j->outcome;
+    exchange_push(j->x, e);
+}
+
+void job_fail(struct job *j, const struct sluice_error *err)
+{
+    fault_from(&j->outcome.fault, err);
+    job_end(j, ENDING_FAILED);
+}
+
+static void end_text(struct job *j, enum ending ending)
+{
+    char piece[SLUICE_PIECE_BYTES_MAX];
+    if (ending != ENDING_STOP) {
+        if (stop_push(&j->stops, piece, sluice_decode(j->engine, &j->decoder, -1, true, piece)))
+            ending = ENDING_STOP;
+        else
+            stop_end(&j->stops);
+    }
+    job_end(j, ending);
+}
+
+void job_token(struct job *j, size_t room)
+{
+    const struct serve_request *r = &j->x->request;
+    struct server *s = j->x->server;
+    struct sluice_error err;
+    char piece[SLUICE_PIECE_BYTES_MAX];
+    int32_t id;
+    if (sluice_sample(j->session, &id, &err)) {
+        job_fail(j, &err);
+        return;
+    }
+    if (!j->first_ns) {
+        j->first_ns = server_now_ns();
+        j->outcome.prompt_ns = j->first_ns - j->begin_ns;
+        metrics_observe(&s->metrics.first_token, j->first_ns - j->submitted_ns);
+    }
+    j->state = JOB_DECODE;
+    j->next_id = id;
+    if (sluice_ends_generation(j->engine, id)) {
+        end_text(j, ENDING_MODEL);
+        return;
+    }
+    j->outcome.n_generated++;
+    atomic_fetch_add(&s->metrics.generated_tokens, 1);
+    if (j->logits) push_probs(j, id);
+    if (stop_push(&j->stops, piece, sluice_decode(j->engine, &j->decoder, id, r->answers, piece)))
+        job_end(j, ENDING_STOP);
+    else if (j->outcome.n_generated >= r->tokens_max || room == 0)
+        end_text(j, ENDING_LENGTH);
+}
+
+void job_progress(struct job *j, size_t done)
+{
+    const uint64_t now = server_now_ns();
+    if (!j->x->request.progress_wanted || !j->x->request.stream || now - j->progress_ns < PROGRESS_EVERY_NS) return;
+    struct event *e = calloc(1, sizeof *e);
+    if (!e) return;
+    j->progress_ns = now;
+    const size_t computed = done > j->n_reused ? done - j->n_reused : 0, left = j->x->request.n_ids - done;
+    e->kind = EVENT_PROGRESS;
+    e->progress = (struct progress){.done = done,
+                                    .total = j->x->request.n_ids,
+                                    .reused = j->n_reused,
+                                    .elapsed_ns = now - j->begin_ns,
+                                    .left_ns = UINT64_MAX};
+    if (computed) e->progress.left_ns = (uint64_t)((double)(now - j->begin_ns) / (double)computed * (double)left);
+    exchange_push(j->x, e);
+}

@@ -1,0 +1,45 @@
+/* A request at work: the engine thread's part of an exchange. Tokens become text, text becomes events. */
+#ifndef SERVE_JOB_H
+#define SERVE_JOB_H
+
+#include "serve/exchange.h"
+
+enum job_state {
+    JOB_QUEUED,
+    JOB_PREFILL, /* its prompt is being read */
+    JOB_DECODE,  /* `next` is the token to be evaluated */
+    JOB_OVER,    /* END was pushed */
+};
+
+struct job {
+    struct job *next; /* in the queue */
+    struct exchange *x;
+    sluice_engine *engine;
+    sluice_session *session;
+    enum job_state state;
+    size_t n_done;   /* of the prompt, evaluated */
+    size_t n_reused; /* of them, known before */
+    int32_t next_id;
+    float *logits; /* [n_vocab] if probabilities are wanted; else NULL */
+    size_t n_vocab;
+
+    struct sluice_decoder decoder;
+    struct stop_filter stops;
+    struct outcome outcome;
+    uint64_t submitted_ns, begin_ns, first_ns, progress_ns;
+};
+
+/* Takes a reference of x. NULL: no memory. */
+struct job *job_create(struct exchange *x);
+void job_free(struct job *j);
+/* It gets a session. SLUICE_ERR_*: cannot be begun, `err` says why. */
+enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s, size_t n_vocab, size_t n_reused,
+                             struct sluice_error *err);
+/* The logits of the last token are there: takes the next token. JOB_OVER if that ended the answer. */
+void job_token(struct job *j, size_t room);
+/* Pushes END. */
+void job_end(struct job *j, enum ending ending);
+void job_fail(struct job *j, const struct sluice_error *err);
+void job_progress(struct job *j, size_t done); /* of the prompt; tells the client if it wants to know */
+
+#endif

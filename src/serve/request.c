@@ -1,0 +1,227 @@
+#include "serve/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+void request_init(struct serve_request *r, const struct sluice_sampling *sampling)
+{
+    memset(r, 0, sizeof *r);
+    r->created_s = (int64_t)time(NULL);
+    r->tokens_max = UINT64_MAX;
+    r->sampling = *sampling;
+    if (getrandom(&r->sampling.seed, sizeof r->sampling.seed, 0) != (ssize_t)sizeof r->sampling.seed)
+        r->sampling.seed = (uint64_t)r->created_s;
+}
+
+void request_free(struct serve_request *r)
+{
+    sluice_free(r->ids);
+    free(r->prompt_end);
+    for (size_t i = 0; i < r->n_stops; i++) free(r->stops[i]);
+    json_decref(r->tools);
+    json_decref(r->original);
+    free(r->schema);
+    free(r->forced_call);
+    free(r->prompt_text);
+    memset(r, 0, sizeof *r);
+}
+
+void request_id(const char *prefix, char out[REQUEST_ID_BYTES])
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    unsigned char random[24] = {0};
+    char text[sizeof random + 1];
+    (void)!getrandom(random, sizeof random, 0);
+    for (size_t i = 0; i < sizeof random; i++) text[i] = letters[random[i] % 62];
+    text[sizeof random] = '\0';
+    snprintf(out, REQUEST_ID_BYTES, "%.20s%s", prefix, text);
+}
+
+/* ---- reading parameters ---- */
+
+/* Of all APIs: names and notes that change nothing about the answer. */
+static const struct field everywhere[] = {
+    {"model", FIELD_READ, NULL},
+    {"stream", FIELD_READ, NULL},
+    {"temperature", FIELD_READ, NULL},
+    {"top_p", FIELD_READ, NULL},
+    {"top_k", FIELD_READ, NULL},
+    {"min_p", FIELD_READ, NULL},
+    {"seed", FIELD_READ, NULL},
+    {"repeat_penalty", FIELD_READ, NULL},
+    {"repeat_last_n", FIELD_READ, NULL},
+    {"user", FIELD_IGNORED, NULL},
+    {"metadata", FIELD_IGNORED, NULL},
+    {"store", FIELD_IGNORED, NULL},
+    {"service_tier", FIELD_IGNORED, NULL},
+    {"safety_identifier", FIELD_IGNORED, NULL},
+    {"prompt_cache_key", FIELD_IGNORED, NULL},
+    {"prompt_cache_retention", FIELD_IGNORED, NULL},
+    {"cache_prompt", FIELD_IGNORED, NULL},
+    {"timings_per_token", FIELD_IGNORED, NULL},
+};
+
+static bool is_neutral(const char *name, const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_NULL:
+    case JSON_FALSE: return true;
+    case JSON_INTEGER: return json_integer_value(value) == (strcmp(name, "n") && strcmp(name, "best_of") ? 0 : 1);
+    case JSON_REAL: return json_real_value(value) == 0;
+    case JSON_STRING: return json_string_length(value) == 0;
+    case JSON_ARRAY: return json_array_size(value) == 0;
+    case JSON_OBJECT: return json_object_size(value) == 0;
+    case JSON_TRUE: break;
+    }
+    return false;
+}
+
+static const struct field *find(const char *name, const struct field *fields, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(fields[i].name, name)) return &fields[i];
+    return NULL;
+}
+
+bool fields_check(const json_t *root, const struct field *fields, size_t n, struct fault *f)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)root, name, value)
+    {
+        const struct field *row = find(name, fields, n);
+        if (!row) row = find(name, everywhere, sizeof everywhere / sizeof *everywhere);
+        if (!row) return fault_set(f, 400, name, "unknown parameter: '%.60s'", name);
+        if (row->use == FIELD_NEUTRAL && !is_neutral(name, value))
+            return fault_set(f, 400, name, "parameter '%s' is not supported%s%s", name, row->why ? ": " : "",
+                             row->why ? row->why : "");
+    }
+    return true;
+}
+
+static const json_t *present(const json_t *root, const char *name)
+{
+    const json_t *v = json_object_get(root, name);
+    return v && !json_is_null(v) ? v : NULL;
+}
+
+bool read_bool(const json_t *root, const char *name, bool *out, struct fault *f)
+{
+    const json_t *v = present(root, name);
+    if (!v) return true;
+    if (!json_is_boolean(v)) return fault_set(f, 400, name, "'%s' must be true or false", name);
+    *out = json_is_true(v);
+    return true;
+}
+
+bool read_number(const json_t *root, const char *name, double min, double max, double *out, struct fault *f)
+{
+    const json_t *v = present(root, name);
+    if (!v) return true;
+    if (!json_is_number(v)) return fault_set(f, 400, name, "'%s' must be a number", name);
+    const double d = json_number_value(v);
+    if (!(d >= min && d <= max)) return fault_set(f, 400, name, "'%s' must be from %g to %g", name, min, max);
+    *out = d;
+    return true;
+}
+
+bool read_integer(const json_t *root, const char *name, int64_t min, int64_t max, int64_t *out, struct fault *f)
+{
+    const json_t *v = present(root, name);
+    if (!v) return true;
+    int64_t i = 0;
+    if (json_is_integer(v)) {
+        i = json_integer_value(v);
+    } else if (json_is_real(v) &&
+               json_real_value(v) == (double)(int64_t)(json_real_value(v) > -9e15 && json_real_value(v) < 9e15
+                                                           ? json_real_value(v)
+                                                           : 0)) {
+        i = (int64_t)json_real_value(v); /* 10.0 */
+    } else {
+        return fault_set(f, 400, name, "'%s' must be a whole number", name);
+    }
+    if (i < min || i > max)
+        return fault_set(f, 400, name, "'%s' must be from %lld to %lld", name, (long long)min, (long long)max);
+    *out = i;
+    return true;
+}
+
+bool read_text(const json_t *root, const char *name, const char **out, struct fault *f)
+{
+    const json_t *v = present(root, name);
+    if (!v) return true;
+    if (!json_is_string(v)) return fault_set(f, 400, name, "'%s' must be a string", name);
+    *out = json_string_value(v);
+    return true;
+}
+
+bool request_common(struct serve_request *r, const json_t *root, struct fault *f)
+{
+    const char *model = "";
+    struct sluice_sampling *p = &r->sampling;
+    double temperature = p->temperature, top_p = p->top_p, min_p = p->min_p, penalty = p->repeat_penalty;
+    int64_t top_k = p->top_k, last = p->repeat_last, seed = -1;
+    if (!read_text(root, "model", &model, f) || !read_bool(root, "stream", &r->stream, f) ||
+        !read_number(root, "temperature", 0, 100, &temperature, f) || !read_number(root, "top_p", 0, 1, &top_p, f) ||
+        !read_number(root, "min_p", 0, 1, &min_p, f) || !read_integer(root, "top_k", -1, 16777216, &top_k, f) ||
+        !read_number(root, "repeat_penalty", 0.01, 100, &penalty, f) ||
+        !read_integer(root, "repeat_last_n", 0, 16777216, &last, f) ||
+        !read_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, f))
+        return false;
+    snprintf(r->model, sizeof r->model, "%s", model);
+    p->temperature = (float)temperature;
+    p->top_p = (float)top_p;
+    p->min_p = (float)min_p;
+    p->repeat_penalty = (float)penalty;
+    p->top_k = top_k < 0 ? 0 : (uint32_t)top_k;
+    p->repeat_last = (uint32_t)last;
+    if (present(root, "seed") && seed != -1) p->seed = (uint64_t)seed;
+    return true;
+}
+
+static bool add_stop(struct serve_request *r, const json_t *v, const char *name, struct fault *f)
+{
+    if (!json_is_string(v)) return fault_set(f, 400, name, "'%s' must be a string or a list of strings", name);
+    const size_t bytes = json_string_length(v);
+    if (bytes == 0) return true;
+    if (strlen(json_string_value(v)) != bytes) return fault_set(f, 400, name, "'%s' holds a NUL character", name);
+    if (bytes > STOP_BYTES_MAX)
+        return fault_set(f, 400, name, "a text of '%s' has %zu bytes, at most %d are allowed", name, bytes,
+                         STOP_BYTES_MAX);
+    if (r->n_stops == REQUEST_STOPS_MAX)
+        return fault_set(f, 400, name, "'%s' has more than %d texts", name, REQUEST_STOPS_MAX);
+    r->stops[r->n_stops] = strdup(json_string_value(v));
+    if (!r->stops[r->n_stops]) return fault_set(f, 500, NULL, "out of memory");
+    r->n_stops++;
+    return true;
+}
+
+bool request_stops(struct serve_request *r, const json_t *root, const char *name, struct fault *f)
+{
+    const json_t *v = present(root, name);
+    if (!v) return true;
+    if (!json_is_array(v)) return add_stop(r, v, name, f);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!add_stop(r, json_array_get(v, i), name, f)) return false;
+    return true;
+}
+
+bool request_tokens_max(struct serve_request *r, const json_t *root, const char *name, struct fault *f)
+{
+    int64_t n = -1;
+    if (!read_integer(root, name, -1, INT64_MAX, &n, f)) return false;
+    if (present(root, name) && n == 0) return fault_set(f, 400, name, "'%s' must be at least 1", name);
+    if (n > 0) r->tokens_max = (uint64_t)n;
+    return true;
+}
+
+bool request_stream_options(struct serve_request *r, const json_t *root, struct fault *f)
+{
+    const json_t *v = present(root, "stream_options");
+    if (!v) return true;
+    if (!json_is_object(v)) return fault_set(f, 400, "stream_options", "'stream_options' must be an object");
+    return read_bool(v, "include_usage", &r->usage_wanted, f);
+}

@@ -1,0 +1,75 @@
+/* What the server does for a request, whatever API it came by. */
+#ifndef SERVE_REQUEST_H
+#define SERVE_REQUEST_H
+
+#include "base/stop.h"
+#include "serve/fault.h"
+#include "sluice.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#define REQUEST_STOPS_MAX 32
+#define REQUEST_PROBS_MAX 20
+#define REQUEST_TOOLS_MAX 256
+#define REQUEST_ID_BYTES 48
+#define REQUEST_NAME_BYTES 128
+
+struct serve_request {
+    char id[REQUEST_ID_BYTES];      /* "chatcmpl-..." */
+    char model[REQUEST_NAME_BYTES]; /* as it was asked for */
+    int64_t created_s;
+    bool stream, usage_wanted, progress_wanted;
+    bool answers; /* an assistant's turn, with reasoning and calls; else the text goes on */
+    int32_t *ids; /* [n_ids] the prompt; to be freed with sluice_free */
+    size_t n_ids;
+    char *prompt_end;    /* the last of its text, for what the template has opened; or NULL */
+    uint64_t tokens_max; /* UINT64_MAX: what the context leaves */
+    struct sluice_sampling sampling;
+    bool probs_wanted;
+    uint32_t n_probs; /* alternatives a token */
+    char *stops[REQUEST_STOPS_MAX];
+    size_t n_stops;
+    json_t *tools;     /* [{"name", "parameters"?, ...}]; or NULL */
+    bool one_call;     /* parallel calls are not wanted */
+    char *schema;      /* the answer is JSON of this schema; "" any object; NULL: free */
+    char *forced_call; /* the answer is the arguments of this tool; "*": of one of them; or NULL */
+    bool echo;         /* completions: the prompt's text comes first */
+    char *prompt_text; /* for echo */
+    json_t *original;  /* what Responses repeats, or NULL */
+};
+void request_init(struct serve_request *r, const struct sluice_sampling *sampling);
+void request_free(struct serve_request *r);
+/* A fresh id: the prefix and 24 letters and digits that nobody can guess. */
+void request_id(const char *prefix, char out[REQUEST_ID_BYTES]);
+
+/* ---- reading parameters ---- */
+
+enum field_use {
+    FIELD_READ,    /* the reader of this API takes it */
+    FIELD_IGNORED, /* changes nothing about the answer */
+    FIELD_NEUTRAL, /* only with a value that changes nothing: null, false, 0, 1 (n), "", [] or {}; `why` else */
+};
+struct field {
+    const char *name;
+    enum field_use use;
+    const char *why;
+};
+/* Every key must be in the table or among those that all APIs have. */
+bool fields_check(const json_t *root, const struct field *fields, size_t n, struct fault *f);
+
+/* NULL and absent: `out` stays as it is. A wrong type or value out of range: false, and f says so. */
+bool read_bool(const json_t *root, const char *name, bool *out, struct fault *f);
+bool read_number(const json_t *root, const char *name, double min, double max, double *out, struct fault *f);
+bool read_integer(const json_t *root, const char *name, int64_t min, int64_t max, int64_t *out, struct fault *f);
+bool read_text(const json_t *root, const char *name, const char **out, struct fault *f);
+
+/* model, stream, temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed. */
+bool request_common(struct serve_request *r, const json_t *root, struct fault *f);
+/* name: "stop" or "stop_sequences": a string or a list of them. */
+bool request_stops(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
+/* max_tokens and its other names. */
+bool request_tokens_max(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
+bool request_stream_options(struct serve_request *r, const json_t *root, struct fault *f);
+
+#endif

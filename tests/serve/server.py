@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The server over HTTP, with the real engine and the bundled model: every endpoint, plain and streamed; sessions; refusals."""
+import json
+import sys
+import threading
+import unittest
+
+sys.dont_write_bytecode = True
+
+from server_rig import Server, Shared
+
+CHAT = "/v1/chat/completions"
+
+
+def chat(text, **more):
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "seed": 7, **more}
+
+
+def text_of(answer):
+    return answer["choices"][0]["message"]["content"]
+
+
+def streamed_text(messages):
+    return "".join(c["delta"].get("content") or "" for _, m in messages if m != "[DONE]" for c in m["choices"])
+
+
+class Chat(Shared):
+    WORDS = ("--sessions", "4")
+
+    def test_plain_and_streamed_are_the_same(self):
+        plain = self.server.post(CHAT, chat("It was the best of times", stop=["zzzz"]))
+        self.assertEqual(plain["object"], "chat.completion")
+        self.assertEqual(plain["choices"][0]["finish_reason"], "length")
+        self.assertEqual(plain["usage"]["completion_tokens"], 8)
+        self.assertEqual(plain["usage"]["total_tokens"], plain["usage"]["prompt_tokens"] + 8)
+        self.assertGreater(plain["timings"]["predicted_per_second"], 0)
+        got = self.server.stream(CHAT, chat("It was the best of times", stream_options={"include_usage": True}, return_progress=True))
+        self.assertEqual(streamed_text(got), text_of(plain))
+        self.assertEqual(got[-1][1], "[DONE]")
+        self.assertEqual(got[-2][1]["choices"], [])
+        self.assertEqual(got[-2][1]["usage"]["completion_tokens"], 8)
+        self.assertEqual(got[0][1]["choices"][0]["delta"]["role"], "assistant")
+        self.assertIn("prompt_progress", json.dumps([m for _, m in got]))
+        self.assertEqual({m["object"] for _, m in got if m != "[DONE]"}, {"chat.completion.chunk"})
+
+    def test_what_was_computed_is_reused(self):
+        words = "Call me Ishmael. Some years ago, never mind how long precisely, " * 3
+        first = self.server.post(CHAT, chat(words))
+        again = self.server.post(CHAT, chat(words))
+        self.assertEqual(text_of(first), text_of(again))
+        self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], first["usage"]["prompt_tokens"] - 1)
+        self.assertEqual(again["timings"]["prompt_n"], 1)
+
+    def test_stop_texts(self):
+        whole = text_of(self.server.post(CHAT, chat("The sea was", max_tokens=30)))
+        middle = whole[len(whole) // 2:len(whole) // 2 + 5]  # across the borders of tokens
+        cut = self.server.post(CHAT, chat("The sea was", max_tokens=30, stop=middle))
+        self.assertEqual(text_of(cut), whole[:whole.index(middle)])
+        self.assertEqual(cut["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(streamed_text(self.server.stream(CHAT, chat("The sea was", max_tokens=30, stop=["nowhere", middle]))), text_of(cut))
+
+    def test_probabilities(self):
+        body = chat("It was", logprobs=True, top_logprobs=3, temperature=0)
+        got = self.server.post(CHAT, body)["choices"][0]
+        self.assertEqual(len(got["logprobs"]["content"]), 8)
+        self.assertEqual(b"".join(bytes(t["bytes"]) for t in got["logprobs"]["content"]).decode(), got["message"]["content"])
+        for t in got["logprobs"]["content"]:
+            self.assertLess(t["logprob"], 0)
+            self.assertEqual(t["top_logprobs"][0]["token"], t["token"])  # greedy
+            self.assertEqual(len(t["top_logprobs"]), 3)
+            self.assertLessEqual(t["top_logprobs"][2]["logprob"], t["top_logprobs"][1]["logprob"])
+        streamed = self.server.stream(CHAT, body)
+        self.assertEqual([t for _, m in streamed if m != "[DONE]" for c in m["choices"] if c["logprobs"] for t in c["logprobs"]["content"]],
+                         got["logprobs"]["content"])
+
+    def test_an_answer_does_not_depend_on_who_else_is_served(self):
+        bodies = [chat(f"Chapter {i}. " + "A long way down the road. " * (i % 3), seed=i, max_tokens=6) for i in range(24)]
+        alone = [text_of(self.server.post(CHAT, b)) for b in bodies]
+        got = [None] * len(bodies)
+
+        def ask(i):
+            got[i] = streamed_text(self.server.stream(CHAT, bodies[i])) if i % 2 else text_of(self.server.post(CHAT, bodies[i]))
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(bodies))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(got, alone)
+        self.assertGreater(self.server.metric("decode_step_sessions_total"), self.server.metric("decode_steps_total"))
+
+    def refused(self, body, code, *words):
+        error = self.server.post(CHAT, body, code=code)["error"]
+        for word in words:
+            self.assertIn(word, json.dumps(error))
+        return error
+
+    def test_refusals(self):
+        for body, words in (({}, ["messages"]), ({"messages": []}, ["messages"]), (chat("x", n=2), ["'n'"]), (chat("x", wizardry=1), ["wizardry"]),
+                            (chat("x", temperature="hot"), ["temperature", "number"]), (chat("x", top_p=2), ["top_p", "0 to 1"]),
+                            (chat("x", max_tokens=0), ["max_tokens"]), (chat("x", top_logprobs=3), ["logprobs"]),
+                            (chat("x", logit_bias={"1": 2}), ["logit_bias"]), (chat("x", stop=[1]), ["stop"]), (chat("x", stop="x" * 300), ["stop", "256"]),
+                            ({"messages": [{"role": "wizard", "content": "x"}]}, ["wizard"]), ({"messages": [{"role": "user"}]}, ["no content"]),
+                            ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, ["image_url"]),
+                            (chat("word " * 2000), ["context_length_exceeded"])):
+            self.refused(body, 400, *words)
+        self.assertEqual(self.refused(chat("x", seed=1.5), 400)["param"], "seed")
+        for neutral in ({"n": 1}, {"frequency_penalty": 0}, {"logit_bias": None}, {"user": "me"}, {"stop": None}, {"tools": []}, {"seed": None}):
+            self.server.post(CHAT, chat("x", max_tokens=1, **neutral))
+
+    def test_what_is_no_json(self):
+        for body, words in ((b"", ["no body"]), (b"{", ["line 1"]), (b"[]", ["object"]), (b"\xff\xfe", ["JSON"]), (b'{"a":"\xff"}', ["decode byte"]),
+                            (b"[" * 100000, ["nests"]), (b'{"messages":[' + b"[]," * 300000, ["values"]), (b'{"a":1,"a":2}', ["duplicate"]),
+                            (b'{"seed":1' + b"0" * 400 + b"}", ["JSON"]), (b'{"temperature":1e999}', ["JSON"]), (b'{"x":"' + b"y" * 1000000, ["JSON"])):
+            self.refused(body, 400, *words)
+
+    def test_places_and_methods(self):
+        for method, path, code in (("GET", "/nowhere", 404), ("GET", CHAT, 405), ("POST", "/health", 405), ("GET", "/health", 200), ("HEAD", "/health", 200),
+                                   ("GET", "/v1/models", 200), ("GET", "/props", 200), ("GET", "/slots", 200), ("GET", "/api/experts", 200), ("OPTIONS", CHAT, 204)):
+            self.assertEqual(self.server.request(method, path)[0], code, (method, path))
+        self.assertEqual(json.loads(self.server.get("/v1/models")[2])["data"][0]["id"], "demo")
+        self.assertEqual(len(json.loads(self.server.get("/slots")[2])), 4)
+
+    def test_where_the_experts_are(self):
+        while not (seen := json.loads(self.server.get("/api/experts")[2]))["layers"]:
+            pass
+        self.assertEqual([len(seen["layers"]), len(seen["layers"][0]["tier"]), len(seen["layers"][0]["heat"])], [8, 32, 32])
+        self.assertLessEqual(set("".join(layer["tier"] for layer in seen["layers"])), set(".lcp"))
+        stats = json.loads(self.server.get("/api/stats")[2])
+        self.assertGreater(sum(r["bytes"] for r in stats["ledger"]["rows"]), stats["engine"]["resident_bytes"] / 2)
+
+
+class Ends(unittest.TestCase):
+    def test_a_model_that_cannot_be_loaded(self):
+        s = Server(model="/nowhere.gguf", wait=False)
+        self.assertIn("/nowhere.gguf", s.stop(code=5))
+
+    def test_others_need_a_key(self):
+        s = Server("--host", "0.0.0.0", wait=False)
+        self.assertIn("--api-key-file", s.stop(code=2))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
