@@ -108,6 +108,26 @@ class Known(Folder):
         less = json.loads(run("plan", "-m", DEMO, "--simulate-used-memory", "1G", "--json")[0])
         self.assertLess(less["machine_limit_bytes"] + (900 << 20), full["machine_limit_bytes"])
 
+    def test_sizes_of_the_cache(self):
+        def slots(size):
+            rows = json.loads(run("plan", "-m", DEMO, "--experts", size, "--json", "-q")[0])["rows"]
+            return next(r["bytes"] for r in rows if r["name"] == "expert slots")
+
+        one = slots("64") // 64
+        self.assertGreaterEqual(one, 3 * 36864)  # gate, up and down, and the edges of aligned reads
+        self.assertEqual(slots("65"), 65 * one)
+        for size, meant in (("7MiB", 7 << 20), ("7MB", 7000000), ("7M", 7 << 20), ("7340000B", 7340000), ("40%", 0.4 * 256 * one)):
+            self.assertLessEqual(abs(slots(size) - meant), one, size)
+        self.assertIn("--experts", run("plan", "-m", DEMO, "--experts", "4", code=4)[1].decode())  # below the floor
+
+    def test_policies_by_name(self):
+        # That each does what its name says is the business of engine.trace.
+        for name in ("lru", "lfu", "hotness", "freq-age", "expected", "recall"):
+            self.assertRegex(run("plan", "-m", DEMO, "--policy", name)[0].decode(), f"policy {name}\\b")
+            self.assertRegex(run("plan", "-m", DEMO, env={"SLUICE_POLICY": name})[0].decode(), f"policy {name}\\b")
+        self.assertRegex(run("plan", "-m", DEMO, "--policy", "auto")[0].decode(), r"policy recall\b")
+        self.assertIn("fifo", run("plan", "-m", DEMO, "--policy", "fifo", code=2)[1].decode())
+
     def test_figures(self):
         out, err = run("run", "-m", DEMO, "-p", "It was the best of times, it was the worst", "-n", "40", "--greedy", "--experts", "64", "-v", "--lock", "dense")
         for line in ["prompts  route", "guesses  source", "locked   "]:

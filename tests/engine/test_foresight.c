@@ -195,6 +195,42 @@ static void test_usage(void **state)
     refused(&o, SLUICE_ERR_USAGE, usage);
 }
 
+/* It is written when a turn ends, at most once a minute. */
+static void test_usage_between_turns(void **state)
+{
+    (void)state;
+    static struct fault_os f;
+    const uint64_t second = 1000000000;
+    char path[120];
+    snprintf(path, sizeof path, "%s/turns", folder);
+    struct sluice_options o = options();
+    o.no_usage = false;
+    o.usage_path = path;
+    sluice_engine *e;
+    sluice_session *s;
+    uint64_t sum = 0;
+    fault_os_init(&f);
+    if (engine_open(&f.calls, &o, &e, &err)) fail_msg("%s", err.message);
+    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+    for (int minute = 0; minute < 2; minute++) {
+        for (uint32_t turn = 0; turn < 3; turn++) {
+            talk(s, turn, 4, 2, &sum);
+            assert_int_equal(access(path, F_OK), -1);
+            fault_skip_time(&f, 10 * second);
+        }
+        fault_skip_time(&f, 31 * second);
+        talk(s, 3, 1, 2, &sum); /* decode: still the same turn */
+        assert_int_equal(access(path, F_OK), -1);
+        talk(s, 3, 4, 0, &sum);
+        assert_int_equal(access(path, R_OK), 0);
+        unlink(path);
+    }
+    sluice_session_close(s);
+    sluice_engine_close(e);
+    assert_int_equal(access(path, R_OK), 0);
+    fault_os_destroy(&f);
+}
+
 /* The file beside the model is the default: one that is damaged is said and left alone, one that cannot be written is
  * no error. */
 static void test_usage_beside_the_model(void **state)
@@ -264,6 +300,22 @@ static void test_hotlist(void **state)
     assert_int_equal(warm_residents(&o), 20);
     o.warm_experts = 7;
     assert_int_equal(warm_residents(&o), 7);
+    /* Without being named: the one beside the model, and before what was learned. */
+    char copy[120], beside[140];
+    snprintf(copy, sizeof copy, "%s/h.gguf", folder);
+    snprintf(beside, sizeof beside, "%s.sluice-hotlist", copy);
+    assert_int_equal(symlink(model, copy), 0);
+    assert_int_equal(symlink(hotlist, beside), 0);
+    o.warm_experts = 0;
+    o.hotlist_path = NULL;
+    assert_int_equal(warm_residents(&o), 0);
+    o.model_path = copy;
+    assert_int_equal(warm_residents(&o), 20);
+    o.cold = true;
+    assert_int_equal(warm_residents(&o), 0);
+    o = options();
+    o.cold = false;
+    o.hotlist_path = hotlist;
     /* The first token ends the warm-up. */
     sluice_engine *e;
     sluice_session *s;
@@ -380,13 +432,47 @@ static void test_simulated_use(void **state)
     refused(&o, SLUICE_ERR_MEMORY, "taken as used");
 }
 
+/* Not for the plan alone: what others really take comes on top of it. */
+static void test_simulated_use_while_it_runs(void **state)
+{
+    (void)state;
+    static struct fault_os f;
+    struct os_memory memory;
+    os_memory(&memory);
+    memory.cgroup_room_bytes = memory.cgroup_limit_bytes = UINT64_MAX;
+    for (int simulated = 0; simulated < 2; simulated++) {
+        struct sluice_options o = options();
+        o.experts = "90%";
+        if (simulated) o.simulate_used_memory = "5G";
+        fault_os_init(&f);
+        f.memory = &memory;
+        memory.available_bytes = (uint64_t)8 << 30;
+        sluice_engine *e;
+        sluice_session *s;
+        struct sluice_stats stats;
+        uint64_t sum = 0;
+        if (engine_open(&f.calls, &o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+        assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+        talk(s, 0, N_PROMPT, 20, &sum);
+        memory.available_bytes = (uint64_t)5 << 30;
+        fault_skip_time(&f, (uint64_t)1000000000);
+        talk(s, 0, 1, 1, &sum);
+        sluice_stats(e, &stats);
+        assert_int_equal(stats.shrinks > 0, simulated);
+        sluice_session_close(s);
+        sluice_engine_close(e);
+        fault_os_destroy(&f);
+    }
+}
+
 static void test_lock(void **state)
 {
     (void)state;
-    static const char *const what[] = {"dense", "experts", "all"};
+    static const char *const what[] = {"dense", "experts", "all", NULL};
     static struct fault_os f;
-    uint64_t locked[3];
-    for (int i = 0; i < 3; i++) {
+    uint64_t locked[4];
+    unsigned locks[4];
+    for (int i = 0; i < 4; i++) { /* the last: without */
         struct os_memory plenty;
         os_memory(&plenty);
         plenty.available_bytes = (uint64_t)8 << 30;
@@ -403,16 +489,19 @@ static void test_lock(void **state)
         assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
         talk(s, 0, N_PROMPT, 2, &sum);
         sluice_stats(e, &stats);
-        assert_true(stats.lock_wanted_bytes > 0);
+        assert_int_equal(stats.lock_wanted_bytes > 0, i < 3);
         assert_int_equal(stats.locked_bytes + stats.lock_skipped_bytes, stats.lock_wanted_bytes);
         assert_true(stats.lock_failed_bytes <= stats.lock_skipped_bytes);
         locked[i] = stats.lock_wanted_bytes;
-        assert_int_equal(support_said("locked as they are loaded"), i > 0);
+        assert_int_equal(support_said("locked as they are loaded"), i == 1 || i == 2);
         sluice_session_close(s);
-        sluice_engine_close(e);
+        sluice_engine_close(e); /* the thread that locks is done */
+        locks[i] = f.n_locks;
         fault_os_destroy(&f);
     }
     assert_true(locked[2] > locked[0] && locked[2] > locked[1]);
+    /* The system was asked, whatever it may have answered. */
+    assert_true(locks[0] > 0 && locks[1] > 0 && locks[2] > locks[0] && locks[3] == 0);
     /* Refused by the system, and by the margin: everything is skipped and the answer is the same. */
     for (int i = 0; i < 2; i++) {
         fault_os_init(&f);
@@ -619,12 +708,14 @@ int main(void)
         cmocka_unit_test(test_prefetch),
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_usage_between_turns),
         cmocka_unit_test(test_usage_beside_the_model),
         cmocka_unit_test(test_hotlist),
         cmocka_unit_test(test_pins),
         cmocka_unit_test(test_automatic_pins),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_simulated_use),
+        cmocka_unit_test(test_simulated_use_while_it_runs),
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_decision),
         cmocka_unit_test(test_shrinks_and_grows_back),

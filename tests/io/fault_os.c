@@ -233,6 +233,7 @@ static int fault_release_memory(void *user, void *at, size_t bytes)
 static int fault_lock(void *user, const void *at, size_t bytes)
 {
     struct fault_os *f = user;
+    __atomic_add_fetch(&f->n_locks, 1, __ATOMIC_RELAXED);
     return f->lock_error ? -f->lock_error : f->real->lock(f->real->user, at, bytes);
 }
 

@@ -77,6 +77,7 @@ struct fault_os {
     /* counters; read them when nothing is in flight */
     unsigned n_populated[2]; /* small pages, huge ones */
     unsigned n_created, n_writes, n_synced, n_renamed, n_removed;
+    unsigned n_locks; /* asked for, from any thread */
     unsigned n_commits, n_decommits, n_dropped, n_buffers_set, n_registered_reads, n_open;
 
     struct fault_rule rules[FAULT_RULES_MAX];
