@@ -11,13 +11,21 @@ uint64_t sizes_memory_bytes(const sluice_engine *e)
     return expert_ghosts_memory_bytes(e->catalog, EXPERT_GHOSTS_MAX, LAYERS_FOLLOWED);
 }
 
+/* What is not the cache. A budget that is larger than all that is needed is not used up: it says nothing here. */
+static uint64_t rest_bytes(const struct plan *p)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->n_rows; i++) sum += p->rows[i].bytes;
+    return sum - p->slots_bytes;
+}
+
 enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
 {
     static const uint32_t quarters[] = {2, 3, 5, 6, 8, 12, 16};
     const struct plan *p = &e->plan;
-    const uint64_t rest = p->budget_bytes - p->slots_bytes;
-    /* Where most of the budget is not the cache, quarters of it are too coarse: of the cache, then. */
-    const bool fine = p->budget_bytes / 4 * 3 < rest + p->slots_floor_bytes;
+    const uint64_t rest = rest_bytes(p), all = rest + p->slots_bytes;
+    /* Where most of that is not the cache, quarters of it are too coarse: of the cache, then. */
+    const bool fine = all / 4 * 3 < rest + p->slots_floor_bytes;
     struct expert_ghost_config ghosts[EXPERT_GHOSTS_MAX];
     uint32_t n = 0;
     ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes};
@@ -25,7 +33,7 @@ enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
         ghosts[n++] = (struct expert_ghost_config){.slots_bytes = p->slots_bytes, .kept = e->known.pin_keep};
     bool full = p->slots_bytes >= p->slots_needed_bytes;
     for (size_t i = 0; i < sizeof quarters / sizeof *quarters; i++) {
-        const uint64_t budget = p->budget_bytes / 4 * quarters[i];
+        const uint64_t budget = all / 4 * quarters[i];
         uint64_t slots = fine ? p->slots_bytes / 4 * quarters[i] : budget > rest ? budget - rest : 0;
         if (slots < p->slots_floor_bytes || (quarters[i] > 4 && full)) continue;
         if (slots >= p->slots_needed_bytes) {
@@ -57,7 +65,7 @@ static double token_ns(const sluice_engine *e, const struct expert_ghost_result 
 void sizes_fill(const sluice_engine *e, struct sluice_stats *out)
 {
     if (!e->sizes.ghosts || e->stats.tokens_decode < TOKENS_LEAST) return;
-    const uint64_t rest = e->plan.budget_bytes - e->plan.slots_bytes;
+    const uint64_t rest = rest_bytes(&e->plan);
     struct expert_ghost_result now, r;
     expert_ghosts_result(e->sizes.ghosts, SIZES_PLAIN, &now);
     if (now.hits + now.misses == 0) return;

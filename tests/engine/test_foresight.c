@@ -409,6 +409,13 @@ static void test_sizes(void **state)
     assert_true(s.sizes[s.n_sizes - 1].hit_rate > s.sizes[0].hit_rate);
     assert_true(s.useful_memory_bytes >= s.sizes[0].memory_bytes);
     assert_true(s.useful_memory_bytes <= s.sizes[s.n_sizes - 1].memory_bytes);
+    /* Of a budget that is larger than all that is needed, what is needed counts. */
+    o.experts = NULL;
+    o.memory = "2G";
+    s = run(&o, &sum);
+    assert_true(s.n_sizes >= 2);
+    assert_true(s.sizes[s.n_sizes - 1].memory_bytes < (uint64_t)100 << 20);
+    assert_true(s.useful_memory_bytes && s.useful_memory_bytes <= s.sizes[s.n_sizes - 1].memory_bytes);
 }
 
 static void test_simulated_use(void **state)
