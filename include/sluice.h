@@ -326,6 +326,14 @@ SLUICE_API enum sluice_status sluice_session_reuse(sluice_session *s, const int3
  * nothing. What cannot be kept is no error: it is computed again. */
 SLUICE_API enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *err);
 
+/* Text that was generated here and comes back may be cut into other tokens than those that were generated, and their
+ * rows would not be found. Gives ids[0, n) with the longest beginning replaced for which a known sequence (an open
+ * session, a kept prefix) spells the same text, to the byte, with the same special tokens in the same places. *out
+ * [*n_out] is freed with sluice_free; it is ids itself where nothing better is known. For ids that were made from text.
+ */
+SLUICE_API enum sluice_status sluice_respell(const sluice_engine *e, const int32_t *ids, size_t n, int32_t **out,
+                                             size_t *n_out, struct sluice_error *err);
+
 struct sluice_sampling {
     size_t struct_bytes;
     float temperature, top_p, min_p, repeat_penalty;
