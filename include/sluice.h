@@ -86,7 +86,9 @@ struct sluice_options {
     uint32_t warm_experts;    /* at most so many are; 0: 4096 */
     const char *pin; /* experts that stay once loaded: a hotlist, or "auto": chosen from learned heat. NULL: none */
     const char *prefetch; /* guesses at what comes next: "auto" (default), "off", or names of lookahead, transitions,
-                           * next, joined by commas: those, whether they pay or not */
+                           * next, joined by commas: those, whether they pay or not. "certain" is named likewise, auto
+                           * has it: what a router that is a table of token ids will choose; models without one refuse
+                           * the name. */
     /* How much memory. */
     const char *lock;        /* keep in memory whatever the system wants: "dense", "experts", "all"; NULL: nothing */
     const char *lock_margin; /* memory of the machine that locking leaves free; NULL: the larger of 1 GiB and 5 % */

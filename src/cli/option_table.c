@@ -188,7 +188,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_PREFETCH, EXPERTS, "prefetch", 0, CLI_TEXT, true, false, "LIST", NULL, 0, 0, "auto", PLANNERS,
      "guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some "
      "of "
-     "lookahead, transitions, next, with commas between them, whether they pay or not"},
+     "lookahead, transitions, next, with commas between them, whether they pay or not; certain, which auto has, is "
+     "what a router that is a table of token ids will choose"},
     {OPT_VERIFY, MACHINE, "verify", 0, CLI_FLAG, true, false, NULL, NULL, 0, 0, NULL, EVALUATORS,
      "read every weight twice and compare, also with the checksums beside the model; slower, changes no result"},
     {OPT_PRE, TEXT, "pre", 0, CLI_TEXT, true, false, "NAME", NULL, 0, 0, NULL,

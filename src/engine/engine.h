@@ -37,6 +37,7 @@ struct engine_asks {
     enum policy_kind policy;
     unsigned sources;  /* bits of enum predict_source that may be used */
     bool sources_auto; /* only while they pay */
+    bool certain;      /* what a table of token ids gives may be read ahead */
     bool lock_dense, lock_experts, lock_all;
     uint64_t lock_margin_bytes; /* 0: chosen */
     uint64_t simulated_used_bytes;

@@ -78,7 +78,7 @@ static bool source_on(const sluice_engine *e, enum expert_source source)
     case EXPERT_NEXT: return e->predict && predict_on(e->predict, PREDICT_NEXT);
     case EXPERT_LAYERS: return e->asks.route == ROUTE_AUTO || e->asks.route == ROUTE_LAYERS;
     case EXPERT_WARM: return !e->known.warm_ended && e->known.next_warm < e->known.n_warm;
-    case EXPERT_CERTAIN:
+    case EXPERT_CERTAIN: return e->asks.certain;
     case EXPERT_SOURCES: break;
     }
     return false;

@@ -101,6 +101,13 @@ static void warn_passed_over(const sluice_engine *e)
     if (kernel_passed_over(&e->cpu, e->table, &why)) base_log(&e->log, BASE_LOG_WARN, "%s", why.message);
 }
 
+static bool has_tables(const struct model_hparams *hp)
+{
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if (hp->layer[i].by_table) return true;
+    return false;
+}
+
 static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
 {
     os_cpu(&e->cpu);
@@ -111,6 +118,11 @@ static enum sluice_status open_model(sluice_engine *e, struct sluice_error *err)
     warn_passed_over(e);
     if ((st = model_bind(e->gguf, &e->model, err))) return st;
     warn_ignored(e);
+    if (e->asks.certain && e->asks.sources_auto)
+        e->asks.certain = has_tables(&e->model->hp);
+    else if (e->asks.certain && !has_tables(&e->model->hp))
+        return base_fail(err, SLUICE_ERR_USAGE, "leave it out of --prefetch",
+                         "nothing is certain before a router of architecture %s has chosen", e->architecture);
     if ((st = open_files(e, err))) return st;
     if ((st = open_sums(e, err))) return st;
     if (e->model->hp.n_expert)
@@ -202,6 +214,7 @@ static enum sluice_status open_foresight(sluice_engine *e, struct sluice_error *
     for (int s = 0; e->predict && s < PREDICT_SOURCES; s++)
         predict_allow(e->predict, (enum predict_source)s, e->asks.sources >> s & 1, e->asks.sources_auto);
     f->predict = e->predict;
+    f->certain = e->asks.certain;
     if (e->options.pin && !strcmp(e->options.pin, "auto")) {
         e->known.pin_keep = calloc((size_t)expert_catalog_n_experts(e->catalog) + 1, 1);
         if (!e->known.pin_keep) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for pins");

@@ -78,26 +78,32 @@ static enum sluice_status check_numbers(const struct sluice_options *o, struct s
     return SLUICE_OK;
 }
 
-/* "lookahead,next": the names of sources, each once. */
+/* "lookahead,next": the names of sources, each once. What is certain stands behind those that are learned. */
 static enum sluice_status parse_prefetch(const char *text, struct engine_asks *a, struct sluice_error *err)
 {
-    static const char *const names[PREDICT_SOURCES] = {"lookahead", "transitions", "next"};
+    enum { CERTAIN = PREDICT_SOURCES, NAMES };
+    static const char *const names[NAMES] = {"lookahead", "transitions", "next", "certain"};
+    unsigned given = 0;
     a->sources = (1u << PREDICT_SOURCES) - 1;
-    a->sources_auto = true;
+    a->sources_auto = a->certain = true;
     if (!text || !strcmp(text, "auto")) return SLUICE_OK;
     a->sources = 0;
-    a->sources_auto = false;
+    a->sources_auto = a->certain = false;
     if (!strcmp(text, "off")) return SLUICE_OK;
     for (const char *at = text;;) {
         const size_t n = strcspn(at, ",");
         int s = 0;
-        while (s < PREDICT_SOURCES && (strlen(names[s]) != n || memcmp(names[s], at, n))) s++;
-        if (s == PREDICT_SOURCES || a->sources >> s & 1)
+        while (s < NAMES && (strlen(names[s]) != n || memcmp(names[s], at, n))) s++;
+        if (s == NAMES || given >> s & 1)
             return base_fail(err, SLUICE_ERR_USAGE,
-                             "auto, off, or some of lookahead, transitions and next, joined by commas",
-                             s == PREDICT_SOURCES ? "unknown source of guesses '%.*s'" : "'%.*s' is named twice",
+                             "auto, off, or some of certain, lookahead, transitions and next, joined by commas",
+                             s == NAMES ? "unknown source of guesses '%.*s'" : "'%.*s' is named twice",
                              (int)(n < 40 ? n : 40), at);
-        a->sources |= 1u << s;
+        given |= 1u << s;
+        if (s == CERTAIN)
+            a->certain = true;
+        else
+            a->sources |= 1u << s;
         if (!at[n]) return SLUICE_OK;
         at += n + 1;
     }

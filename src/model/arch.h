@@ -38,13 +38,15 @@ enum bind_flags {
     BIND_RECURRENT = 16, /* only in layers without keys and values */
     BIND_ATTENTION = 32, /* only in layers with them */
     BIND_SHARED = 64,    /* only in layers with shared experts */
+    BIND_IDS = 128,      /* a table of int32 */
+    BIND_FLAT = 256,     /* may be a matrix whose last dimension is the last two together */
 };
 
 struct bind_row {
     const char *suffix; /* of "blk.N."; in model_rows the whole name */
     uint32_t at;        /* offset in struct model_layer; in model_rows in struct model */
     uint8_t dims[3];    /* enum bind_dim */
-    uint8_t flags;
+    uint16_t flags;
 };
 
 struct model_arch {
@@ -149,9 +151,9 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
         BIND_ROW("ffn_up_exps.scale", exps_scale[MODEL_UP], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT), \
         BIND_ROW("ffn_down_exps.scale", exps_scale[MODEL_DOWN], BIND_VECTOR | BIND_OPTIONAL | BIND_MOE, D_EXPERT)
 
-extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_deepseek32, arch_ernie4_5_moe, arch_gemma4,
-    arch_glm4moe, arch_glm_dsa, arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_kimi_linear, arch_lfm2moe,
-    arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe, arch_phimoe, arch_qwen2moe, arch_qwen35moe, arch_qwen3moe,
-    arch_qwen3next;
+extern const struct model_arch arch_bailingmoe2, arch_deepseek2, arch_deepseek32, arch_deepseek4, arch_ernie4_5_moe,
+    arch_gemma4, arch_glm4moe, arch_glm_dsa, arch_gpt_oss, arch_granitemoe, arch_hunyuan_moe, arch_kimi_linear,
+    arch_lfm2moe, arch_llama, arch_llama4, arch_minimax_m2, arch_olmoe, arch_phimoe, arch_qwen2moe, arch_qwen35moe,
+    arch_qwen3moe, arch_qwen3next;
 
 #endif

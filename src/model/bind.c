@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TYPE_I32 26u /* GGUF's type of tables of int32 */
+
 struct binder {
     const struct gguf *g;
     struct model *m;
@@ -70,14 +72,19 @@ static const struct gguf_tensor *find(struct binder *b, const char *name)
 }
 
 /* Whether t has the wanted shape and a type that Sluice computes with. */
-static bool tensor_fits(struct binder *b, const struct gguf_tensor *t, const uint64_t dims[3])
+static bool tensor_fits(struct binder *b, const struct gguf_tensor *t, const uint64_t dims[3], unsigned flags)
 {
-    if (t->dims[0] != dims[0] || t->dims[1] != dims[1] || t->dims[2] != dims[2] || t->dims[3] != 1) {
+    const bool flat = flags & BIND_FLAT && t->dims[0] == dims[0] && t->dims[1] == dims[1] * dims[2] && t->dims[2] == 1;
+    if (!flat && (t->dims[0] != dims[0] || t->dims[1] != dims[1] || t->dims[2] != dims[2] || t->dims[3] != 1)) {
         fault(b,
               "tensor '%s' has shape [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], expected [%" PRIu64 ", %" PRIu64
               ", %" PRIu64 "]",
               t->name, t->dims[0], t->dims[1], t->dims[2], dims[0], dims[1], dims[2]);
         return false;
+    }
+    if (flags & BIND_IDS) {
+        if (t->type != TYPE_I32) fault(b, "tensor '%s' has type %" PRIu32 ", expected I32", t->name, t->type);
+        return t->type == TYPE_I32;
     }
     if (!quant_type(t->type)) {
         const char *name = quant_type_name(t->type);
@@ -109,8 +116,10 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
     }
     uint64_t want[3];
     for (int i = 0; i < 3; i++) want[i] = dim_of(b->m, b->layer, dims[i]);
-    if (!tensor_fits(b, t, want)) return;
+    if (!tensor_fits(b, t, want, flags)) return;
     fill_tensor(t, out);
+    memcpy(out->dims, want, sizeof out->dims);
+    if (flags & BIND_IDS) out->type = quant_type(QUANT_F32); /* bytes that are loaded as they are */
     out->is_vector = (flags & BIND_VECTOR) != 0;
     if (out->is_vector) {
         if (out->type->form != QUANT_FORM_FLOAT)
@@ -139,7 +148,7 @@ static void bind_single_experts(struct binder *b, int matrix, const uint64_t dim
             fault(b, "tensor '%s' is missing", name);
             return;
         }
-        if (!tensor_fits(b, t, (const uint64_t[3]){dims[0], dims[1], 1})) return;
+        if (!tensor_fits(b, t, (const uint64_t[3]){dims[0], dims[1], 1}, 0)) return;
         if (type && type->id != t->type) {
             fault(b, "tensor '%s' has type %s, the layer's other experts %s", name, quant_type(t->type)->name,
                   type->name);
@@ -164,7 +173,7 @@ static const struct gguf_tensor *bind_part(struct binder *b, const char *suffix,
     char name[128];
     snprintf(name, sizeof name, "blk.%" PRIu32 ".%s", b->layer, suffix);
     const struct gguf_tensor *t = find(b, name);
-    if (!t || !tensor_fits(b, t, dims)) return NULL;
+    if (!t || !tensor_fits(b, t, dims, 0)) return NULL;
     uint64_t slab = t->bytes / dims[2];
     if (slab > UINT32_MAX / 4) {
         fault(b, "tensor '%s': one expert is %" PRIu64 " bytes, too large", name, slab);

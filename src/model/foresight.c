@@ -55,6 +55,29 @@ static struct foresight_names *names_of(const struct model_run *r, enum predict_
     return &r->foresight->names[(size_t)source * r->model->hp.n_layer + layer];
 }
 
+/* ---- what a table gives ---- */
+
+void foresight_begin(struct model_run *r, const struct model_step *s)
+{
+    const struct model *m = r->model;
+    if (!r->foresight || !r->foresight->certain) return;
+    for (uint32_t layer = 0; layer < m->hp.n_layer; layer++) {
+        const struct model_layer_hparams *l = &m->hp.layer[layer];
+        const int32_t *table = m->layers[layer].table.data;
+        bool named[MODEL_EXPERTS_MAX] = {false};
+        uint32_t n = 0;
+        if (!l->by_table) continue;
+        for (size_t t = 0; t < s->n_tokens; t++)
+            for (uint32_t i = 0; i < l->n_expert_used; i++) {
+                const uint32_t e = (uint32_t)table[(size_t)s->ids[t] * l->n_expert_used + i];
+                if (e < l->n_expert) named[e] = true; /* else the layer refuses it */
+            }
+        for (uint32_t e = 0; e < l->n_expert; e++)
+            if (named[e]) r->scratch.wanted[n++] = e;
+        expert_guess(r->cache, EXPERT_CERTAIN, true, layer, r->scratch.wanted, n);
+    }
+}
+
 /* ---- what became of it ---- */
 
 static void judge(struct model_run *r, enum predict_source source, uint32_t layer, const uint32_t *chosen, uint32_t k)
@@ -196,7 +219,7 @@ void foresight_ahead(struct model_run *r, const struct model_step *s, uint32_t l
     /* The first miss of a step ends that, so that a prompt on something new is read ahead from its first layers on. */
     if (!f || (f->n_full >= FULL_STEPS && expert_cache_misses(r->cache) == f->misses)) return;
     while (to < r->model->hp.n_layer && !r->model->layers[to].is_moe) to++;
-    if (to == r->model->hp.n_layer) return;
+    if (to == r->model->hp.n_layer || r->model->hp.layer[to].by_table) return; /* its router does not choose */
     if (s->n_tokens > 1)
         name_for_prompt(r, s, to);
     else if (f->predict)
@@ -211,7 +234,7 @@ static void name_for_next(struct model_run *r)
     const struct model_hparams *hp = &r->model->hp;
     uint32_t ids[PREDICT_WIDTH_MAX], last[PREDICT_WIDTH_MAX], n_reads = 0;
     for (uint32_t layer = 0; layer < hp->n_layer && n_reads < NEXT_READS_MAX; layer++) {
-        if (!r->model->layers[layer].is_moe) continue;
+        if (!r->model->layers[layer].is_moe || (f->certain && hp->layer[layer].by_table)) continue;
         const uint32_t most = smaller(hp->layer[layer].n_expert_used, PREDICT_WIDTH_MAX);
         for (uint32_t j = 0; j < most; j++) last[j] = f->last[(size_t)layer * hp->n_expert_used + j];
         uint32_t n = predict_next(f->predict, layer, last, most, ids, most);

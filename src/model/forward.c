@@ -98,6 +98,7 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
     }
     embed(r, s);
     model_rope_angles(r, s);
+    if (r->cache) foresight_begin(r, s);
     for (uint32_t layer = 0; layer < r->model->hp.n_layer; layer++) {
         if (r->go_on && !r->go_on(r->user, layer)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
         enum sluice_status st = r->model->arch->layer(r, s, layer, err);

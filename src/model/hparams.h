@@ -103,6 +103,13 @@ struct indexer_kind {
     bool neox;      /* RoPE pairs; the first ropes[0].n_rot elements rotate */
 };
 
+/* Hyper-connections (hyper.h): the residual stream is n streams, mixed before and after each block. */
+struct hyper_kind {
+    uint32_t n; /* 0: one stream, as usual */
+    uint32_t sinkhorn;
+    float eps;
+};
+
 struct model_layer_hparams {
     uint32_t n_head, n_head_kv, d_head_k, d_head_v;
     uint32_t window;     /* 0: all positions are seen */
@@ -111,6 +118,8 @@ struct model_layer_hparams {
     uint32_t kv_k, kv_v; /* elements of a position in the KV cache; as the heads say unless the architecture set them */
     uint32_t kv_block;   /* a cache type's blocks must divide it; likewise */
     bool indexes;        /* has an indexer; sparse layers without take the choice of the last layer that has one */
+    uint32_t compress;   /* so many positions become one row beside the window; 0: none */
+    bool by_table;       /* the router is a table of token ids */
     bool no_kv;          /* nothing is cached by position (recurrent layers) */
     uint32_t state_floats;                      /* recurrent state */
     uint32_t n_ff;                              /* dense feed-forward */
@@ -130,6 +139,8 @@ struct model_hparams {
     struct attention_kind attention;
     struct mla_kind mla;
     struct indexer_kind indexer;
+    struct hyper_kind hyper;
+    uint32_t o_groups, o_lora; /* an output product in groups of heads, of low rank */
     struct moe_kind moe;
     enum kernel_act dense_act;
     float norm_eps;

@@ -44,6 +44,7 @@ void model_kv_place(const struct model_hparams *hp, uint32_t type, uint32_t ctx,
         struct model_kv_layer *l = &out->layer[i];
         l->k_row_bytes = quant_row_bytes(t, hp->layer[i].kv_k);
         l->v_row_bytes = quant_row_bytes(t, hp->layer[i].kv_v);
+        l->v_block = hp->layer[i].compress ? hp->layer[i].compress : 1;
         l->k_at = at;
         at += ctx * l->k_row_bytes;
         l->v_at = at;
@@ -56,9 +57,10 @@ struct model_kv_span model_kv_span(const struct model_kv *kv, uint32_t part, siz
 {
     const struct model_kv_layer *l = &kv->layer[part / MODEL_KV_PARTS];
     const bool values = part % MODEL_KV_PARTS;
-    const size_t row_bytes = values ? l->v_row_bytes : l->k_row_bytes;
-    return (struct model_kv_span){.at = kv->memory + (values ? l->v_at : l->k_at) + begin * row_bytes,
-                                  .bytes = (end - begin) * row_bytes};
+    const size_t row_bytes = values ? l->v_row_bytes : l->k_row_bytes, block = values ? l->v_block : 1;
+    const size_t first = begin - begin % block;
+    return (struct model_kv_span){.at = kv->memory + (values ? l->v_at : l->k_at) + first * row_bytes,
+                                  .bytes = (end - end % block - first) * row_bytes};
 }
 
 uint64_t model_kv_span_bytes(const struct model_kv *kv, size_t begin, size_t end)

@@ -13,6 +13,7 @@
 struct model_kv_layer {
     size_t k_row_bytes, v_row_bytes;
     uint64_t k_at, v_at; /* of position 0, in memory */
+    uint32_t v_block;    /* so many positions have one record among them, at the first; the last one writes it */
 };
 
 /* Part of a layer's rows: of the tokens of a sequence, or those that a stretch of them has added. */

@@ -31,6 +31,13 @@ struct model_layer {
     struct model_tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, kv_b, k_b, v_b;
     /* indexer of sparse attention (indexer.h) */
     struct model_tensor index_q, index_k, index_k_norm, index_k_norm_bias, index_weights;
+    /* compressed attention (attention_compressed.h): one row of keys that are values too, an output in two steps */
+    struct model_tensor kv, o_a, o_b;
+    struct model_tensor comp_kv, comp_gate, comp_pos, comp_norm;
+    struct model_tensor index_comp_kv, index_comp_gate, index_comp_pos, index_comp_norm;
+    /* hyper-connections (hyper.h), of the attention block and of the feed-forward block */
+    struct model_tensor hyper_fn[2], hyper_base[2], hyper_scale[2];
+    struct model_tensor table;          /* [n_used][n_vocab] of int32: the experts of a token */
     struct model_tensor attn_post_norm; /* of the block's output, before it is added */
     /* short convolution in place of attention */
     struct model_tensor conv, conv_in, conv_out;
@@ -76,6 +83,7 @@ struct model {
     const struct model_arch *arch;
     struct model_hparams hp;
     struct model_tensor token_embd, output_norm, output_norm_bias, output, output_bias, output_scale;
+    struct model_tensor hyper_fn, hyper_base, hyper_scale; /* the end of hyper-connections */
     struct model_tensor rope_freqs, rope_long, rope_short; /* [n_rot / 2] optional divisors of the angles */
     bool output_tied;                                      /* output is token_embd */
     struct model_layer *layers;                            /* [n_layer] */

@@ -45,6 +45,18 @@ static const float *factors_of(const struct model *m, const struct model_rope *r
     return model_vector(m->hp.n_ctx_train > rope->n_ctx_orig ? &m->rope_long : &m->rope_short);
 }
 
+void model_rope_angles_at(const struct model_rope *rope, const double *freq, size_t pos, float *cos, float *sin)
+{
+    for (size_t i = 0; i < rope->n_rot / 2; i++) {
+        const double angle = (double)pos * freq[i];
+        cos[i] = (float)math_cos_d(angle);
+        sin[i] = (float)math_sin_d(angle);
+        if (rope->magnitude == 1) continue;
+        cos[i] *= rope->magnitude;
+        sin[i] *= rope->magnitude;
+    }
+}
+
 void model_rope_angles(struct model_run *r, const struct model_step *s)
 {
     const struct model_hparams *hp = &r->model->hp;
@@ -53,14 +65,8 @@ void model_rope_angles(struct model_run *r, const struct model_step *s)
         const struct model_rope *rope = &hp->ropes[set];
         const size_t half = rope->n_rot / 2;
         model_rope_frequencies(rope, factors_of(r->model, rope), sc->freq);
-        for (size_t t = 0; t < s->n_tokens; t++) {
-            const size_t pos = model_pos(model_span_of(s, t), t);
-            for (size_t i = 0; i < half; i++) {
-                double angle = (double)pos * sc->freq[i];
-                float cos = (float)math_cos_d(angle), sin = (float)math_sin_d(angle);
-                sc->cos[set][t * half + i] = rope->magnitude == 1 ? cos : cos * rope->magnitude;
-                sc->sin[set][t * half + i] = rope->magnitude == 1 ? sin : sin * rope->magnitude;
-            }
-        }
+        for (size_t t = 0; t < s->n_tokens; t++)
+            model_rope_angles_at(rope, sc->freq, model_pos(model_span_of(s, t), t), sc->cos[set] + t * half,
+                                 sc->sin[set] + t * half);
     }
 }

@@ -84,17 +84,11 @@ void router_scores(const struct kernel_table *t, const struct router_kind *kind,
     score(kind, logits, selection_bias, n_expert);
 }
 
-void router_choose(const struct kernel_table *t, const struct router_kind *kind, float *logits,
-                   const float *selection_bias, uint32_t n_expert, uint32_t k, uint32_t *ids, float *weights)
+/* The weights of the chosen ones. */
+static void weigh(const struct kernel_table *t, const struct router_kind *kind, const float *probs, uint32_t k,
+                  const uint32_t *ids, float *weights)
 {
-    float scores[MODEL_EXPERTS_MAX];
-    if (kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
-    gate(t, kind->gate, logits, n_expert);
-    if (!kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
-    score(kind, scores, selection_bias, n_expert);
-    router_rank(scores, n_expert, k, ids);
-    sort_ids(ids, k);
-    for (uint32_t i = 0; i < k; i++) weights[i] = logits[ids[i]];
+    for (uint32_t i = 0; i < k; i++) weights[i] = probs[ids[i]];
     if (kind->gate == ROUTER_SOFTMAX_SELECTED) t->softmax(weights, k);
     if (kind->normalise) {
         const float least =
@@ -105,4 +99,24 @@ void router_choose(const struct kernel_table *t, const struct router_kind *kind,
         for (uint32_t i = 0; i < k; i++) weights[i] /= sum;
     }
     for (uint32_t i = 0; i < k; i++) weights[i] *= kind->scale;
+}
+
+void router_choose(const struct kernel_table *t, const struct router_kind *kind, float *logits,
+                   const float *selection_bias, uint32_t n_expert, uint32_t k, uint32_t *ids, float *weights)
+{
+    float scores[MODEL_EXPERTS_MAX];
+    if (kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
+    gate(t, kind->gate, logits, n_expert);
+    if (!kind->by_logit) memcpy(scores, logits, n_expert * sizeof *scores);
+    score(kind, scores, selection_bias, n_expert);
+    router_rank(scores, n_expert, k, ids);
+    sort_ids(ids, k);
+    weigh(t, kind, logits, k, ids, weights);
+}
+
+void router_weights(const struct kernel_table *t, const struct router_kind *kind, float *logits, uint32_t n_expert,
+                    uint32_t k, const uint32_t *ids, float *weights)
+{
+    gate(t, kind->gate, logits, n_expert);
+    weigh(t, kind, logits, k, ids, weights);
 }

@@ -13,6 +13,9 @@
  * counts as smaller than any number, so the choice is defined and the NaN goes on into the weights. */
 void router_choose(const struct kernel_table *t, const struct router_kind *kind, float *logits,
                    const float *selection_bias, uint32_t n_expert, uint32_t k, uint32_t *ids, float *weights);
+/* The weights alone, of experts that are chosen otherwise. */
+void router_weights(const struct kernel_table *t, const struct router_kind *kind, float *logits, uint32_t n_expert,
+                    uint32_t k, const uint32_t *ids, float *weights);
 /* The scores by which router_choose chooses, in place; nothing but these (for guesses). */
 void router_scores(const struct kernel_table *t, const struct router_kind *kind, float *logits,
                    const float *selection_bias, uint32_t n_expert);

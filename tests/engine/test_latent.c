@@ -20,7 +20,7 @@ struct subject {
 static const struct subject subjects[] = {
     {"deepseek2-moe", false, false, "q8_0"}, {"deepseek2-kv-b", false, false, "f16"},
     {"deepseek2-yarn", false, false, "f16"}, {"glm-dsa-moe", true, true, "q8_0"},
-    {"deepseek32-moe", false, true, "f16"},
+    {"deepseek32-moe", false, true, "f16"},  {"deepseek4-table", true, true, "f16"},
 };
 
 struct rows {
@@ -142,8 +142,75 @@ static void every_step_size(void **state)
     if (!run_n) skip();
 }
 
+/* A prompt and then single tokens with a cache of half of the experts. */
+static void run_tables(const char *model, const char *prefetch, const int32_t *ids, size_t n, float *logits,
+                       struct sluice_stats *stats)
+{
+    enum { PROMPT = 9, N_VOCAB = 256 };
+    struct sluice_options o = support_options(model);
+    struct sluice_error err;
+    sluice_engine *e;
+    sluice_session *s;
+    o.experts = "50%";
+    o.io = "sync"; /* figures do not depend on the disk */
+    o.threads = 1;
+    o.prefetch = prefetch;
+    if (engine_open(os_system(), &o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+    assert_int_equal(sluice_session_open(e, &s, &err), 0);
+    for (size_t t = 0, step = PROMPT; t < n; t += step, step = 1) {
+        struct rows row = {.at = logits + t * N_VOCAB, .n_vocab = N_VOCAB};
+        assert_int_equal(sluice_eval(s, ids + t, step, NULL, keep, &row, &err), 0);
+    }
+    sluice_stats(e, stats);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
+/* The experts of layers whose router is a table are named before the layer is reached, and every one of them is wanted
+ * there; whether they are named or not, the bits are the same. */
+static void certain_experts(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"off", "auto", "certain", "lookahead,transitions,next"};
+    char model[SUPPORT_PATH_MAX], path[SUPPORT_PATH_MAX];
+    struct sluice_error err;
+    sluice_engine *e;
+    float *logits[2];
+    size_t n;
+    assert_true(support_golden("arch/deepseek4-table.gguf", model));
+    assert_true(support_golden("arch/tokens.txt", path));
+    int32_t *ids = support_tokens(path, &n);
+    for (int k = 0; k < 2; k++) assert_non_null(logits[k] = malloc(n * 256 * sizeof(float)));
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const bool on = i == 1 || i == 2;
+        struct sluice_stats stats;
+        run_tables(model, settings[i], ids, n, logits[i > 0], &stats);
+        if (i) same("prefetch", i, logits[1], logits[0], n, 256);
+        assert_string_equal(stats.prefetch[EXPERT_CERTAIN].name, "certain");
+        assert_int_equal(stats.prefetch[EXPERT_CERTAIN].on, on);
+        const uint64_t named = stats.prefetch[EXPERT_CERTAIN].named;
+        print_message("prefetch %s: certain: %llu named, %llu came true, %llu read, %llu useful\n", settings[i],
+                      (unsigned long long)named, (unsigned long long)stats.prefetch[EXPERT_CERTAIN].came_true,
+                      (unsigned long long)stats.prefetch[EXPERT_CERTAIN].reads,
+                      (unsigned long long)stats.prefetch[EXPERT_CERTAIN].useful);
+        assert_int_equal(stats.prefetch[EXPERT_CERTAIN].came_true, named); /* a precision of 100 % */
+        assert_int_equal(stats.prefetch[EXPERT_CERTAIN].chosen, named);    /* and none was forgotten */
+        assert_true(on ? named > 2 * n && stats.prefetch[EXPERT_CERTAIN].useful > 0
+                       : named == 0 && stats.prefetch[EXPERT_CERTAIN].reads == 0);
+        assert_int_equal(stats.prefetch[EXPERT_LOOKAHEAD].named > 0, i == 1 || i == 3);
+    }
+    free(logits[0]);
+    free(logits[1]);
+    free(ids);
+    assert_true(support_golden("arch/qwen3moe-moe.gguf", model)); /* no tables: the name alone has no effect */
+    struct sluice_options o = support_options(model);
+    o.prefetch = "next,certain";
+    assert_int_equal(engine_open(os_system(), &o, &e, &err), SLUICE_ERR_USAGE);
+    assert_non_null(strstr(err.message, "qwen3moe"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_size), cmocka_unit_test(certain_experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,7 +265,8 @@ static void architectures(void **state)
     enum { TOKENS = 40 }; /* past the windows of the models */
     const char *list = getenv("SLUICE_MATRIX_ARCHS");
     char names[1024];
-    snprintf(names, sizeof names, "%s", list ? list : "gpt-oss-yarn,lfm2moe-moe,qwen35moe-moe,gemma4-moe");
+    snprintf(names, sizeof names, "%s",
+             list ? list : "gpt-oss-yarn,lfm2moe-moe,qwen35moe-moe,gemma4-moe,deepseek4-table");
     char *rest = names;
     for (const char *name; (name = strsep(&rest, ","));) {
         char gguf[96], model[SUPPORT_PATH_MAX], path[SUPPORT_PATH_MAX];
