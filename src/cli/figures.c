@@ -57,6 +57,10 @@ struct sluice_stats figures_difference(const struct sluice_stats *before, const 
     d.shrunk_bytes -= before->shrunk_bytes;
     d.grows -= before->grows;
     d.kept_decode -= before->kept_decode;
+    d.prefix_tokens -= before->prefix_tokens;
+    d.prefix_written_bytes -= before->prefix_written_bytes;
+    d.prefix_read_bytes -= before->prefix_read_bytes;
+    d.prefix_refused -= before->prefix_refused;
     subtract_prefetch(&d, before);
     subtract_routes(&d, before);
     return d;
@@ -109,6 +113,18 @@ static void print_locked(FILE *out, const struct sluice_stats *d)
     if (d->lock_skipped_bytes)
         fprintf(out, "; skipped %s, of which the system refused %s", report_bytes((double)d->lock_skipped_bytes, a),
                 report_bytes((double)d->lock_failed_bytes, b));
+    fputc('\n', out);
+}
+
+static void print_prefixes(FILE *out, const struct sluice_stats *d)
+{
+    char a[24], b[24];
+    if (!d->prefix_memory_limit) return;
+    fprintf(out, "prefixes %" PRIu64 " tokens were known; kept %s of %s", d->prefix_tokens,
+            report_bytes((double)d->prefix_memory_bytes, a), report_bytes((double)d->prefix_memory_limit, b));
+    if (d->prefix_disk_limit)
+        fprintf(out, ", on the disk %s of %s", report_bytes((double)d->prefix_disk_bytes, a),
+                report_bytes((double)d->prefix_disk_limit, b));
     fputc('\n', out);
 }
 
@@ -227,6 +243,7 @@ void figures_print(FILE *out, const struct sluice_stats *d, const struct sluice_
 {
     print_locked(out, d);
     print_shortage(out, d, ledger);
+    print_prefixes(out, d);
     if (verbose) {
         print_kept(out, d);
         print_routes(out, d);
@@ -322,6 +339,15 @@ json_t *figures_json(const struct sluice_stats *d)
         {"pinned", d->pinned},
         {"pinned_bytes", d->pinned_bytes},
         {"kept_decode", d->kept_decode},
+        {"prefix_tokens", d->prefix_tokens},
+        {"prefix_nodes", d->prefix_nodes},
+        {"prefix_memory_bytes", d->prefix_memory_bytes},
+        {"prefix_memory_limit", d->prefix_memory_limit},
+        {"prefix_disk_bytes", d->prefix_disk_bytes},
+        {"prefix_disk_limit", d->prefix_disk_limit},
+        {"prefix_written_bytes", d->prefix_written_bytes},
+        {"prefix_read_bytes", d->prefix_read_bytes},
+        {"prefix_refused", d->prefix_refused},
     };
     json_t *o = json_object();
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

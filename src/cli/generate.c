@@ -120,6 +120,18 @@ static enum sluice_status rewind_to_common(struct generator *g, const int32_t *i
     return status;
 }
 
+/* Kept prefixes may know more of the prompt than the session does. */
+static enum sluice_status reuse(struct generator *g, const int32_t *ids, size_t n, size_t *common,
+                                struct sluice_error *err)
+{
+    if (!g->model->keeps) return rewind_to_common(g, ids, n, common, err);
+    if (!tokens_reserve(g, n)) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
+    enum sluice_status status = sluice_session_reuse(g->session, ids, n, common, err);
+    g->n_tokens = sluice_session_tokens(g->session);
+    memcpy(g->tokens, ids, *common * sizeof *ids);
+    return status;
+}
+
 /* ---- text ---- */
 
 static void text_sink(void *user, const char *text, size_t bytes)
@@ -181,7 +193,7 @@ static enum generate_end decode_loop(struct generator *g, struct stop_filter *fi
     return GENERATE_LENGTH;
 }
 
-enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t n, struct sluice_error *err)
+static enum generate_end answer(struct generator *g, const int32_t *ids, size_t n, struct sluice_error *err)
 {
     uint64_t begin_ns = report_now_ns();
     struct sluice_decoder decoder;
@@ -207,7 +219,7 @@ enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t 
                   g->model->info.n_ctx_train);
         return GENERATE_FAILED;
     }
-    if (rewind_to_common(g, ids, n, &common, err)) return GENERATE_FAILED;
+    if (reuse(g, ids, n, &common, err)) return GENERATE_FAILED;
 
     g->report->prefill_shown = n - common > 1;
     enum sluice_status status = append_tokens(g, ids + common, n - common, err);
@@ -218,5 +230,13 @@ enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t 
     enum generate_end end = decode_loop(g, &filter, &decoder, begin_ns, err);
     if (end == GENERATE_STOP) return end;
     if (!stop_push(&filter, piece, sluice_decode(g->model->engine, &decoder, -1, false, piece))) stop_end(&filter);
+    return end;
+}
+
+enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t n, struct sluice_error *err)
+{
+    struct sluice_error ignored;
+    const enum generate_end end = answer(g, ids, n, err);
+    if (g->model->keeps) (void)sluice_session_keep(g->session, &ignored); /* as far as it came */
     return end;
 }

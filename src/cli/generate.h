@@ -43,9 +43,9 @@ enum sluice_status generate_begin(struct generator *g, struct open_model *m, str
                                   const struct cli_options *o, struct sluice_error *err);
 /* The text will be an answer: adds what ends one in the model's chat format. */
 enum sluice_status generate_chat_stops(struct generator *g, struct sluice_error *err);
-/* Makes the session hold the longest common prefix of what it has and ids, evaluates the rest, and writes the text that
- * follows to standard output. The prompt does not fit: GENERATE_FAILED with SLUICE_CONTEXT_FULL, and nothing of it is
- * evaluated. */
+/* Makes the session hold the longest common prefix of what it has (or what was kept) and ids, evaluates the rest, and
+ * writes the text that follows to standard output. The prompt does not fit: GENERATE_FAILED with SLUICE_CONTEXT_FULL,
+ * and nothing of it is evaluated. */
 enum generate_end generate_text(struct generator *g, const int32_t *ids, size_t n, struct sluice_error *err);
 enum sluice_status generate_forget(struct generator *g, struct sluice_error *err); /* empties the session */
 void generate_finish(struct generator *g);

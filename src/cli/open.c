@@ -47,6 +47,15 @@ static void set_cache(const struct cli_options *o, struct sluice_options *option
     options->route = text_if_taken(o, OPT_ROUTE);
 }
 
+/* Kept prefixes: a server always has some. Of run memory alone is no use, and may come from the environment. */
+static void set_prefixes(const struct cli_options *o, struct sluice_options *options)
+{
+    options->prefix_dir = text_if_taken(o, OPT_KV_DIR);
+    if (options->prefix_dir || o->command != CLI_RUN) options->prefix_memory = text_if_taken(o, OPT_PREFIX_MEMORY);
+    if (!options->prefix_memory && (options->prefix_dir || o->command == CLI_SERVE)) options->prefix_memory = "auto";
+    if (options->prefix_dir) options->prefix_limit = text_if_taken(o, OPT_KV_LIMIT);
+}
+
 enum sluice_status open_options(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
                                 struct report *r, struct sluice_options *out, struct sluice_error *err)
 {
@@ -72,6 +81,7 @@ enum sluice_status open_options(const struct cli_options *o, enum open_how how, 
         out->text_bytes = text_bytes;
         out->chunk = (uint32_t)cli_integer(o, OPT_CHUNK);
         set_cache(o, out);
+        set_prefixes(o, out);
     }
     unsigned processors = doctor_processors();
     if (out->threads > processors) report_warn(r, "%u threads on %u processors: slower", out->threads, processors);
@@ -84,6 +94,7 @@ enum sluice_status open_model(const struct cli_options *o, enum open_how how, ui
     struct sluice_options options;
     memset(out, 0, sizeof *out);
     enum sluice_status status = open_options(o, how, ctx, text_bytes, r, &options, err);
+    out->keeps = options.prefix_memory != NULL;
     if (!status) status = sluice_engine_open(&options, &out->engine, err);
     report_clear(r);
     if (status) {

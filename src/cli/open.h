@@ -8,6 +8,7 @@ struct open_model {
     sluice_engine *engine;
     struct sluice_model_info info;
     struct sluice_ledger ledger;
+    bool keeps; /* prefixes are kept: ask sluice_session_reuse, and end a turn with sluice_session_keep */
 };
 
 enum open_how { OPEN_FULL, OPEN_PLAN, OPEN_VOCAB };

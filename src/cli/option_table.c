@@ -6,6 +6,7 @@
 #define RUNNERS (SAMPLERS | CLI_MEASURERS)
 #define EVALUATORS (RUNNERS | CLI_BIT(CLI_PROFILE))
 #define PLANNERS (EVALUATORS | CLI_BIT(CLI_PLAN))
+#define KEEPERS (SAMPLERS | CLI_BIT(CLI_PLAN)) /* of prefixes */
 #define CHECKERS (CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_VERIFY))
 #define COPIERS (CHECKERS | CLI_BIT(CLI_PACK))
 #define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
@@ -145,6 +146,16 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "need)"},
     {OPT_KV_TYPE, MODEL, "kv-type", 0, CLI_CHOICE, true, false, "TYPE", "f16|q8_0|f32", 0, 0, "f16", PLANNERS,
      "format of the KV cache"},
+    {OPT_PREFIX_MEMORY, MODEL, "prefix-memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, KEEPERS,
+     "memory for beginnings of texts that were computed, beyond the conversation at hand, so that they are not "
+     "computed "
+     "again: a size, a percentage of the machine's limit, or auto (default: auto with --kv-dir and for serve, else "
+     "none)"},
+    {OPT_KV_DIR, MODEL, "kv-dir", 0, CLI_PATH, true, false, "DIRECTORY", NULL, 0, 0, NULL, KEEPERS,
+     "keep them in this folder too, so that later runs with the same model and KV type go on from them; it then holds "
+     "what was said"},
+    {OPT_KV_LIMIT, MODEL, "kv-limit", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, "8G", KEEPERS,
+     "bytes that --kv-dir may take on the disk"},
     {OPT_THREADS, MACHINE, "threads", 't', CLI_INTEGER, true, false, "N", NULL, 1, 256, NULL,
      PLANNERS | CLI_BIT(CLI_QUANTIZE), "threads that compute (default: all that the process may use)"},
     {OPT_CHUNK, MACHINE, "chunk", 0, CLI_INTEGER, true, false, "N", NULL, 1, 4096, NULL, PLANNERS,

@@ -440,6 +440,11 @@ static enum sluice_status check_cache(struct cli_options *o, struct sluice_error
     if (by_flag(o, OPT_LOCK_MARGIN) && !cli_given(o, OPT_LOCK))
         return base_fail(err, SLUICE_ERR_USAGE, "add --lock all, or dense or experts",
                          "--lock-margin has no effect without --lock");
+    if (by_flag(o, OPT_KV_LIMIT) && !cli_given(o, OPT_KV_DIR))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --kv-dir DIRECTORY", "--kv-limit has no effect without --kv-dir");
+    if (o->command == CLI_RUN && by_flag(o, OPT_PREFIX_MEMORY) && !cli_given(o, OPT_KV_DIR))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --kv-dir DIRECTORY",
+                         "--prefix-memory has no effect in 'run' without --kv-dir: there is one prompt");
     return SLUICE_OK;
 }
 

@@ -142,6 +142,14 @@ static json_t *engine_json(const struct sluice_stats *x)
                   "pinned_bytes", (json_int_t)x->pinned_bytes);
     json_object_update(v, w);
     json_decref(w);
+    w = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "prefix_tokens", (json_int_t)x->prefix_tokens, "prefix_nodes",
+        (json_int_t)x->prefix_nodes, "prefix_memory_bytes", (json_int_t)x->prefix_memory_bytes, "prefix_memory_limit",
+        (json_int_t)x->prefix_memory_limit, "prefix_disk_bytes", (json_int_t)x->prefix_disk_bytes, "prefix_disk_limit",
+        (json_int_t)x->prefix_disk_limit, "prefix_written_bytes", (json_int_t)x->prefix_written_bytes,
+        "prefix_read_bytes", (json_int_t)x->prefix_read_bytes, "prefix_refused", (json_int_t)x->prefix_refused);
+    json_object_update(v, w);
+    json_decref(w);
     return v;
 }
 
@@ -202,6 +210,15 @@ int info_metrics(struct server *s, struct buffer *out, const char **type)
         {"expert_slots", "gauge", "experts that the cache has room for now", (double)x->experts_slots},
         {"expert_cache_bytes", "gauge", "memory of the expert cache in use", (double)x->slots_bytes},
         {"expert_cache_limit_bytes", "gauge", "memory that it may use now", (double)x->slots_limit_bytes},
+        {"prefix_nodes", "gauge", "runs and states of kept prefixes", (double)x->prefix_nodes},
+        {"prefix_memory_bytes", "gauge", "memory of kept prefixes in use", (double)x->prefix_memory_bytes},
+        {"prefix_memory_limit_bytes", "gauge", "memory set aside for them", (double)x->prefix_memory_limit},
+        {"prefix_disk_bytes", "gauge", "bytes of them on the disk", (double)x->prefix_disk_bytes},
+        {"prefix_disk_limit_bytes", "gauge", "bytes that they may take there", (double)x->prefix_disk_limit},
+        {"prefix_written_bytes_total", "counter", "bytes of prefixes written", (double)x->prefix_written_bytes},
+        {"prefix_read_bytes_total", "counter", "bytes of prefixes read", (double)x->prefix_read_bytes},
+        {"prefix_refused_total", "counter", "files of prefixes that were damaged or foreign",
+         (double)x->prefix_refused},
         {"resident_bytes", "gauge", "resident memory of the process", (double)x->resident_bytes},
         {"budget_bytes", "gauge", "the budget", (double)view->ledger.budget_bytes},
         {"sessions", "gauge", "sessions", (double)view->n_slots},

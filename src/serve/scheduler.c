@@ -290,6 +290,8 @@ static void admit(struct scheduler *q)
         if (l->job->state != JOB_OVER) continue;
         finish(q, l->job);
         l->job = NULL;
+        struct sluice_error ignored; /* the client has its answer: what cannot be kept is computed again */
+        (void)sluice_session_keep(l->session, &ignored);
     }
     while (stopping || has_idle_lane(q)) {
         struct job *j = take_queued(q);

@@ -368,6 +368,21 @@ static void spend(sluice_engine *e)
     if (e->slow) nanosleep(&pause, NULL);
 }
 
+enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,
+                                        struct sluice_error *err)
+{
+    (void)ids, (void)n;
+    note("reuse", n);
+    *n_ready = s->n = 0;
+    return SLUICE_OK;
+}
+
+enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *err)
+{
+    note("keep", s->n);
+    return SLUICE_OK;
+}
+
 enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits, sluice_logits_fn *each,
                                void *user, struct sluice_error *err)
 {

@@ -22,6 +22,22 @@ class Known(Folder):
     def profile(self, *words, model=DEMO):
         return json.loads(run("profile", "-m", model, "-p", "It was the best of times.", "--out", self.list, "--json", "-q", *words)[0])
 
+    def test_prefixes_are_kept_over_runs(self):
+        folder, text = self.path("kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
+        ask = lambda *words: run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", *words)
+        known = lambda said: [line for line in said.splitlines() if line.startswith("prefixes")]
+        plain = ask("-p", text)
+        self.assertEqual(known(plain[1]), [])
+        first, again = ask("-p", text, "--kv-dir", folder), ask("-p", text, "--kv-dir", folder, "--prefix-memory", "8M")
+        self.assertEqual((first[0], again[0]), (plain[0], plain[0]))
+        self.assertTrue(known(first[1])[0].startswith("prefixes 0 tokens were known"), first[1])
+        self.assertGreater(int(known(again[1])[0].split()[1]), 10)
+        self.assertIn("of 8.00 MiB, on the disk", known(again[1])[0])
+        self.assertEqual(os.stat(folder).st_mode & 0o77, 0)
+        plan = run("plan", "-m", DEMO, "--ctx", "256", "--kv-dir", self.path("unmade"), "--prefix-memory", "8M", "--json")[0]
+        self.assertIn("prefixes", plan)
+        self.assertFalse(os.path.exists(self.path("unmade")))
+
     def test_a_hotlist_is_made_and_taken(self):
         text = self.path("text")
         with open(text, "w", encoding="utf-8") as out:

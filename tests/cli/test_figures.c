@@ -15,8 +15,9 @@ void sluice_cancel(sluice_engine *e) { (void)e; } /* what report.c would call af
 
 static void counts_are_subtracted_and_levels_are_not(void **state)
 {
-    struct sluice_stats a = {.hits = 5, .shrinks = 1, .shrunk_bytes = 10, .grows = 1, .kept_decode = 3},
-                        b = {.hits = 9, .shrinks = 4, .shrunk_bytes = 70, .grows = 3, .kept_decode = 8};
+    struct sluice_stats
+        a = {.hits = 5, .shrinks = 1, .shrunk_bytes = 10, .grows = 1, .kept_decode = 3, .prefix_tokens = 2},
+        b = {.hits = 9, .shrinks = 4, .shrunk_bytes = 70, .grows = 3, .kept_decode = 8, .prefix_tokens = 9};
     a.slots_bytes = a.slots_limit_bytes = a.locked_bytes = a.pinned = 50;
     b.slots_bytes = b.slots_limit_bytes = b.locked_bytes = b.pinned = 40;
     b.useful_memory_bytes = GIB;
@@ -44,6 +45,7 @@ static void counts_are_subtracted_and_levels_are_not(void **state)
     assert_int_equal(d.shrunk_bytes, 60);
     assert_int_equal(d.grows, 2);
     assert_int_equal(d.kept_decode, 5);
+    assert_int_equal(d.prefix_tokens, 7);
     assert_int_equal(d.slots_bytes, 40);
     assert_int_equal(d.slots_limit_bytes, 40);
     assert_int_equal(d.locked_bytes, 40);

@@ -58,6 +58,7 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
     if (except == OPT_REPEAT_LAST) words[n++] = "--repeat-penalty=1.1";
     if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
     if (except == OPT_LOCK_MARGIN) words[n++] = "--lock=all";
+    if (except == OPT_PREFIX_MEMORY || except == OPT_KV_LIMIT) words[n++] = "--kv-dir=d";
     if (except == OPT_WARM_EXPERTS) words[n++] = "--hotlist=h";
     return n;
 }
@@ -289,6 +290,9 @@ static void wrong_use_is_explained(void **state)
         {{"run", "-m", "x", "--cold", "--warm-experts=3"}, "--cold and --warm-experts", "leave one"},
         {{"bench", "-m", "x", "--warm-experts=3"}, "no effect in 'bench'", "add one"},
         {{"run", "-m", "x", "--lock-margin=1G"}, "no effect without --lock", "--lock all"},
+        {{"run", "-m", "x", "--prefix-memory=1G"}, "no effect in 'run' without --kv-dir", "--kv-dir"},
+        {{"chat", "-m", "x", "--kv-limit=1G"}, "no effect without --kv-dir", "--kv-dir"},
+        {{"bench", "-m", "x", "--kv-dir=d"}, "no effect in 'bench'", "run"},
         {{"run", "-m", "x", "--route=best"}, "--route does not take 'best'", "token|selected|layers"},
         {{"run", "-m", "x", "--warm-experts=0"}, "--warm-experts", "from 1"},
         {{"plan", "-m", "x", "--lock=all"}, "no effect in 'plan'", "run"},

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What was computed is computed once: over turns, edits, restarts of the server, and kills of it at any moment.
+
+SLUICE_KILLS says how often it is killed (3)."""
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+
+from server_rig import Server
+
+CHAT = "/v1/chat/completions"
+TALK = [
+    "Call me Ishmael. Some years ago, never mind how long precisely,",
+    "having little or no money in my purse,",
+    "and nothing particular to interest me on shore,",
+    "I thought I would sail about a little",
+    "and see the watery part of the world.",
+]
+
+
+class Prefixes(unittest.TestCase):
+    def setUp(self):
+        shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = tempfile.mkdtemp(prefix="sluice-prefixes-", dir=shm)
+        self.words = ("--ctx", "512", "--memory", "400M", "--prefix-memory", "16M", "--kv-dir", self.folder)
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def ask(self, server, messages):
+        got = server.post(CHAT, {"messages": messages, "max_tokens": 6, "seed": 3})
+        return got["choices"][0]["message"]["content"], got["usage"]["prompt_tokens"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def talk(self, server, turns):
+        """Asks turn by turn; (answer, tokens of the prompt, tokens that were known) of each."""
+        messages, out = [], []
+        for text in turns:
+            messages.append({"role": "user", "content": text})
+            out.append(self.ask(server, messages))
+            messages.append({"role": "assistant", "content": out[-1][0]})
+        return out
+
+    def test_turns_edits_and_restarts(self):
+        server = Server(*self.words)
+        first = self.talk(server, TALK)
+        for before, now in zip(first, first[1:]):
+            self.assertGreaterEqual(now[2], before[1])  # at least the whole prompt of the turn before
+            self.assertLess(now[2], now[1])
+        edited = self.talk(server, TALK[:2] + ["Something else."])  # an edit of the third turn
+        self.assertEqual([e[0] for e in edited[:2]], [f[0] for f in first[:2]])
+        self.assertGreaterEqual(edited[2][2], first[1][1])
+        self.assertGreater(server.metric("prefix_nodes"), 0)
+        server.stop()
+        server = Server(*self.words)
+        again = self.talk(server, TALK)
+        self.assertEqual([a[0] for a in again], [f[0] for f in first])
+        for prompt in again:
+            self.assertEqual(prompt[2], prompt[1] - 1)  # all but the last, whose logits are needed
+        self.assertGreater(server.metric("prefix_read_bytes_total"), 0)
+        self.assertEqual(server.metric("prefix_refused_total"), 0)
+        self.assertNotIn("damaged", server.stop())
+
+    def test_killed(self):
+        kills = int(os.environ.get("SLUICE_KILLS", "3"))
+        plain = Server("--ctx", "512", "--memory", "400M", "--prefix-memory", "0")
+        want = [a[0] for a in self.talk(plain, TALK)]
+        plain.stop()
+        seed = random.Random(11)
+        for kill in range(kills):
+            server = Server(*self.words)
+            got = []
+
+            def work():
+                try:
+                    got.extend(a[0] for a in self.talk(server, TALK))
+                except Exception:  # the connection ends with the server
+                    pass
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            time.sleep(seed.random() * 0.4)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+            server.process.stdout.close()
+            thread.join()
+            self.assertEqual(got, want[:len(got)], kill)
+            self.assertNotIn("damaged", server.errors())
+            self.assertNotIn("not used", server.errors())
+            server.err.close()
+        server = Server(*self.words)
+        self.assertEqual([a[0] for a in self.talk(server, TALK)], want)
+        self.assertEqual(server.metric("prefix_refused_total"), 0)
+        server.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
