@@ -53,6 +53,7 @@ static void set_prefixes(const struct cli_options *o, struct sluice_options *opt
     options->prefix_dir = text_if_taken(o, OPT_KV_DIR);
     if (options->prefix_dir || o->command != CLI_RUN) options->prefix_memory = text_if_taken(o, OPT_PREFIX_MEMORY);
     if (!options->prefix_memory && (options->prefix_dir || o->command == CLI_SERVE)) options->prefix_memory = "auto";
+    if (options->prefix_memory && !strcmp(options->prefix_memory, "off")) options->prefix_memory = NULL;
     if (options->prefix_dir) options->prefix_limit = text_if_taken(o, OPT_KV_LIMIT);
 }
 

@@ -149,8 +149,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_PREFIX_MEMORY, MODEL, "prefix-memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, KEEPERS,
      "memory for beginnings of texts that were computed, beyond the conversation at hand, so that they are not "
      "computed "
-     "again: a size, a percentage of the machine's limit, or auto (default: auto with --kv-dir and for serve, else "
-     "none)"},
+     "again: a size, a percentage of the machine's limit, auto, or off (default: auto with --kv-dir and for serve, "
+     "else off)"},
     {OPT_KV_DIR, MODEL, "kv-dir", 0, CLI_PATH, true, false, "DIRECTORY", NULL, 0, 0, NULL, KEEPERS,
      "keep them in this folder too, so that later runs with the same model and KV type go on from them; it then holds "
      "what was said"},

@@ -70,7 +70,7 @@ class Prefixes(unittest.TestCase):
 
     def test_killed(self):
         kills = int(os.environ.get("SLUICE_KILLS", "3"))
-        plain = Server("--ctx", "512", "--memory", "400M", "--prefix-memory", "0")
+        plain = Server("--ctx", "512", "--memory", "400M", "--prefix-memory", "off")
         want = [a[0] for a in self.talk(plain, TALK)]
         plain.stop()
         seed = random.Random(11)
