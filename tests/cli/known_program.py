@@ -24,7 +24,7 @@ class Known(Folder):
 
     def test_prefixes_are_kept_over_runs(self):
         folder, text = self.path("kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
-        ask = lambda *words: run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", *words)
+        ask = lambda *words: [x.decode() for x in run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", *words)[:2]]
         known = lambda said: [line for line in said.splitlines() if line.startswith("prefixes")]
         plain = ask("-p", text)
         self.assertEqual(known(plain[1]), [])
@@ -35,7 +35,7 @@ class Known(Folder):
         self.assertIn("of 8.00 MiB, on the disk", known(again[1])[0])
         self.assertEqual(os.stat(folder).st_mode & 0o77, 0)
         plan = run("plan", "-m", DEMO, "--ctx", "256", "--kv-dir", self.path("unmade"), "--prefix-memory", "8M", "--json")[0]
-        self.assertIn("prefixes", plan)
+        self.assertIn(b"prefixes", plan)
         self.assertFalse(os.path.exists(self.path("unmade")))
 
     def test_a_hotlist_is_made_and_taken(self):
