@@ -112,7 +112,7 @@ void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *
  * arrived:
  * 1. hidden[j][n_ff] = silu(gate_scale * (gate x)) * (up_scale * (up x)), j < n; tokens[j] picks the activation row.
  *    The scales are the file's optional per-expert factors; 1 where it has none (multiplying by 1 changes no bit).
- * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside (one dispatch with barriers). */
+ * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside. */
 void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
                            float gate_scale, float up_scale, const struct kernel_acts *acts, const uint32_t *tokens,
                            size_t n, float *hidden, float *scratch_up);

@@ -1,6 +1,7 @@
-/* Matrix products over the pool. Rows are cut into chunks of about equal bytes, in multiples of 8 rows, and workers
- * take chunks from a counter, so a worker that the system holds up does not hold up the others. A row's result depends
- * on neither the chunk nor the worker (K1). */
+/* Matrix products over the pool. Rows are cut into chunks of about equal bytes, in multiples of 8 rows. Each worker has
+ * chunks that follow each other, so that what a kernel prefetches behind one is what the same core wants next, and
+ * takes those of the others when it has done its own: a worker that the system holds up does not hold up the others. A
+ * row's result depends on neither the chunk nor the worker (K1). */
 #include "kernel/kernel.h"
 
 #include "base/assert.h"
@@ -94,9 +95,13 @@ struct target {
     const float *bias;
 };
 
+/* How many of a worker's chunks are taken. */
+struct counter {
+    _Alignas(64) atomic_size_t taken;
+};
+
 struct matmul_job {
     const struct kernel_table *table;
-    struct kernel_pool *pool;
     const struct kernel_acts *acts;
     const uint32_t *tokens;   /* NULL: all in order */
     const uint32_t *out_rows; /* NULL: in order */
@@ -106,11 +111,24 @@ struct matmul_job {
     size_t cost; /* bytes of all weights */
     /* experts only */
     const struct kernel_glu *glu; /* how gate and up are joined */
-    struct kernel_acts *hidden;   /* to be quantised first */
 
-    atomic_size_t next;
+    struct counter *counters; /* one a worker */
     size_t n_chunks;
 };
+
+/* The worker's next chunk: of its own ones, then of those of the others; false: all are taken. *passed counts the
+ * workers that have none left, from 0. */
+static bool take_chunk(const struct matmul_job *j, unsigned worker, unsigned n_workers, unsigned *passed, size_t *chunk)
+{
+    for (; *passed < n_workers; ++*passed) {
+        size_t begin, end;
+        const unsigned whose = (worker + *passed) % n_workers;
+        kernel_pool_range(whose, n_workers, j->n_chunks, 1, &begin, &end);
+        *chunk = begin + atomic_fetch_add_explicit(&j->counters[whose].taken, 1, memory_order_relaxed);
+        if (*chunk < end) return true;
+    }
+    return false;
+}
 
 /* The chunk's rows of target t: groups of 8 rows that start, in bytes, inside the chunk's part of all bytes. */
 static void chunk_rows(const struct matmul_job *j, size_t chunk, size_t t, size_t *begin, size_t *end)
@@ -158,12 +176,9 @@ static void product_rows(const struct matmul_job *j, const struct target *t, siz
 
 static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
 {
-    struct matmul_job *j = arg;
-    if (j->hidden) {
-        fill_share(j->table, j->hidden, j->targets[0].w->type->form, worker, n_workers);
-        kernel_pool_barrier(j->pool);
-    }
-    for (size_t chunk; (chunk = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_chunks;)
+    const struct matmul_job *j = arg;
+    unsigned passed = 0;
+    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);)
         for (size_t t = 0; t < j->n_targets; t++) {
             size_t begin, end;
             chunk_rows(j, chunk, t, &begin, &end);
@@ -189,9 +204,10 @@ static void join(const struct kernel_table *t, const struct kernel_glu *glu, siz
 /* Gate and up of the same rows by the same worker, which then joins them. */
 static void gate_up_run(void *arg, unsigned worker, unsigned n_workers)
 {
-    struct matmul_job *j = arg;
+    const struct matmul_job *j = arg;
+    unsigned passed = 0;
     size_t n_ff = j->targets[0].w->n_out;
-    for (size_t chunk; (chunk = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_chunks;) {
+    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);) {
         size_t begin, end;
         kernel_pool_range((unsigned)chunk, (unsigned)j->n_chunks, n_ff, ROWS, &begin, &end);
         if (begin == end) continue;
@@ -218,7 +234,7 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j,
     size_t most = 0;
     for (size_t t = 0; t < j->n_targets; t++) {
         const struct kernel_weight *w = j->targets[t].w;
-        BASE_ASSERT(j->hidden || has_form(j->acts, w->type->form), "K2 the form is filled before the product");
+        BASE_ASSERT(has_form(j->acts, w->type->form), "K2 the form is filled before the product");
         most += (w->n_out + ROWS - 1) / ROWS;
     }
     unsigned n_workers = kernel_pool_threads(k->pool);
@@ -226,10 +242,11 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j,
     if (j->n_tokens > TOKENS_A_TILE && j->n_chunks < j->cost / CHUNK_BYTES) j->n_chunks = j->cost / CHUNK_BYTES;
     if (j->n_chunks > most) j->n_chunks = most;
     if (j->n_chunks == 0 || j->n_tokens == 0) return;
+    struct counter counters[KERNEL_THREADS_MAX];
+    for (unsigned i = 0; i < n_workers; i++) atomic_init(&counters[i].taken, 0);
     j->table = k->table;
-    j->pool = k->pool;
-    atomic_init(&j->next, 0);
-    kernel_pool_run(k->pool, job, j);
+    j->counters = counters;
+    kernel_pool_run_parts(k->pool, j->n_chunks, job, j);
 }
 
 void kernel_matmul(const struct kernel_ctx *k, const struct kernel_weight *w, const float *bias,
@@ -276,13 +293,9 @@ void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *
                         float *out, const uint32_t *out_rows)
 {
     struct matmul_job j = {.acts = hidden, .out_rows = out_rows, .n_tokens = hidden->n_tokens};
+    kernel_acts_fill(k, hidden, down->type->form);
     add_target(&j, down, NULL, out);
-    if (!has_form(hidden, down->type->form)) {
-        BASE_ASSERT(hidden->q[down->type->form], "K2 a form needs rows that are multiples of its block");
-        j.hidden = hidden;
-    }
     run(k, &j, matmul_run);
-    hidden->forms |= 1u << down->type->form;
 }
 
 /* ---- rows of norms ---- */

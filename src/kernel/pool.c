@@ -1,5 +1,7 @@
-/* A generation counter starts jobs and a countdown ends them. Whoever waits spins for a bounded while and then sleeps
- * on a condition; whoever changes what is waited for looks at the number of sleepers afterwards. Both sides use
+/* A generation counter starts jobs and a countdown of parts ends them. Parts are taken from one word that also holds
+ * the job's generation: who comes too late finds another one there and leaves, so nobody waits for a thread that sleeps
+ * or that the system holds up, unless it has a part in hand (P3). Whoever waits spins for a bounded while and then
+ * sleeps on a condition; whoever changes what is waited for looks at the number of sleepers afterwards. Both sides use
  * sequentially consistent atomics, so either the sleeper sees the change or the changer sees the sleeper (P2). */
 #include "kernel/pool.h"
 
@@ -21,7 +23,6 @@ struct waiters {
 
 struct worker {
     struct kernel_pool *pool;
-    unsigned index;
     struct os_thread *thread;
 };
 
@@ -30,15 +31,17 @@ struct kernel_pool {
     unsigned spins;        /* 0 where there are more workers than CPUs */
     struct os_mutex *mutex;
 
-    /* the job; written by the owner before the generation moves, read by workers after it has moved */
+    /* the job; written by the owner while no part is in hand, read by those who have taken one */
     void (*job)(void *arg, unsigned worker, unsigned n_workers);
     void *arg;
-    bool stop;
+    unsigned n_parts;
+    bool stop; /* written before the generation moves, read after it */
 
     /* each on its own cache line: the workers poll them */
     _Alignas(64) atomic_uint generation;
     struct waiters start;
-    _Alignas(64) atomic_uint running; /* workers other than the owner that have not finished */
+    _Alignas(64) _Atomic uint64_t untaken; /* the generation, then the number of parts that nobody has taken */
+    _Alignas(64) atomic_uint running;      /* parts that are not done */
     struct waiters finish;
     _Alignas(64) atomic_uint arrived, phase; /* barrier */
     struct waiters barrier;
@@ -70,6 +73,20 @@ static void wake(struct kernel_pool *p, struct waiters *w)
     os_mutex_unlock(p->mutex);
 }
 
+/* Parts of the job of this generation, as long as there are any. */
+static void take_parts(struct kernel_pool *p, unsigned generation)
+{
+    uint64_t word = atomic_load(&p->untaken);
+    for (;;) {
+        const unsigned left = (unsigned)word;
+        if (word >> 32 != generation || left == 0) return;
+        if (!atomic_compare_exchange_weak(&p->untaken, &word, word - 1)) continue;
+        p->job(p->arg, p->n_parts - left, p->n_parts);
+        if (atomic_fetch_sub(&p->running, 1) == 1) wake(p, &p->finish);
+        word = atomic_load(&p->untaken);
+    }
+}
+
 static void worker_main(void *arg)
 {
     struct worker *me = arg;
@@ -78,8 +95,7 @@ static void worker_main(void *arg)
         wait_change(p, &p->generation, seen, &p->start);
         seen = atomic_load_explicit(&p->generation, memory_order_acquire);
         if (p->stop) return;
-        p->job(p->arg, me->index, p->n);
-        if (atomic_fetch_sub(&p->running, 1) == 1) wake(p, &p->finish);
+        take_parts(p, seen);
     }
 }
 
@@ -118,7 +134,7 @@ enum sluice_status kernel_pool_create(unsigned n_threads, struct kernel_pool **o
     for (unsigned i = 1; i < n_threads; i++) {
         char name[16];
         snprintf(name, sizeof name, "sluice-%u", i);
-        p->workers[i] = (struct worker){.pool = p, .index = i};
+        p->workers[i] = (struct worker){.pool = p};
         rc = os_thread_start(&p->workers[i].thread, worker_main, &p->workers[i], name, STACK_BYTES);
         if (rc) {
             status = base_fail(err, SLUICE_ERR_MEMORY, "use fewer threads, or raise the limit on processes (ulimit -u)",
@@ -153,21 +169,32 @@ void kernel_pool_destroy(struct kernel_pool *p)
 
 unsigned kernel_pool_threads(const struct kernel_pool *p) { return p->n; }
 
-void kernel_pool_run(struct kernel_pool *p, void (*job)(void *arg, unsigned worker, unsigned n_workers), void *arg)
+void kernel_pool_run_parts(struct kernel_pool *p, size_t n_parts,
+                           void (*job)(void *arg, unsigned part, unsigned n_parts), void *arg)
 {
-    if (p->n == 1) {
+    const unsigned n = n_parts < p->n ? (unsigned)n_parts : p->n;
+    if (n == 0) return;
+    if (n == 1) {
         job(arg, 0, 1);
         return;
     }
     BASE_ASSERT(atomic_load_explicit(&p->running, memory_order_relaxed) == 0, "P1 one job at a time");
+    const unsigned generation = atomic_load_explicit(&p->generation, memory_order_relaxed) + 1;
     p->job = job;
     p->arg = arg;
-    atomic_store_explicit(&p->running, p->n - 1, memory_order_relaxed);
-    atomic_fetch_add(&p->generation, 1);
+    p->n_parts = n;
+    atomic_store_explicit(&p->running, n, memory_order_relaxed);
+    atomic_store(&p->untaken, (uint64_t)generation << 32 | n);
+    atomic_store(&p->generation, generation);
     wake(p, &p->start);
-    job(arg, 0, p->n);
+    take_parts(p, generation);
     for (unsigned left; (left = atomic_load_explicit(&p->running, memory_order_acquire)) != 0;)
         wait_change(p, &p->running, left, &p->finish);
+}
+
+void kernel_pool_run(struct kernel_pool *p, void (*job)(void *arg, unsigned worker, unsigned n_workers), void *arg)
+{
+    kernel_pool_run_parts(p, p->n, job, arg);
 }
 
 void kernel_pool_barrier(struct kernel_pool *p)

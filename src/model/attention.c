@@ -146,7 +146,7 @@ static void add_output(void *arg, unsigned worker, unsigned n_workers)
 void attention_join(struct model_run *r, const struct model_step *s, uint32_t layer)
 {
     struct qkv_job job = {.r = r, .s = s, .layer = layer};
-    kernel_pool_run(r->kernel.pool, add_output, &job);
+    kernel_pool_run_parts(r->kernel.pool, s->n_tokens, add_output, &job);
 }
 
 void attention_output(struct model_run *r, const struct model_step *s, uint32_t layer)
@@ -221,13 +221,13 @@ enum sluice_status attention_gqa(struct model_run *r, const struct model_step *s
     const struct model_layer_hparams *lh = &hp->layer[layer];
     struct qkv_job job = {.r = r, .s = s, .layer = layer};
     project(r, s, layer);
-    kernel_pool_run(r->kernel.pool, finish_qkv, &job);
+    kernel_pool_run_parts(r->kernel.pool, s->n_tokens, finish_qkv, &job);
     if (hp->attention.gated) close_rows(r, s, (size_t)lh->n_head * lh->d_head_k);
 
     if (r->cache) expert_pump(r->cache);
     for (size_t i = 0; i < s->n_spans; i++) attend(r, &s->spans[i], layer);
     if (r->cache) expert_pump(r->cache);
-    if (hp->attention.gated) kernel_pool_run(r->kernel.pool, open_gate, &job);
+    if (hp->attention.gated) kernel_pool_run_parts(r->kernel.pool, s->n_tokens, open_gate, &job);
     attention_output(r, s, layer);
     return SLUICE_OK;
 }

@@ -190,7 +190,7 @@ enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, u
         expert_abort(r->cache);
         return st;
     }
-    kernel_pool_run(k->pool, combine, &job);
+    kernel_pool_run_parts(k->pool, n, combine, &job);
     return SLUICE_OK;
 }
 
@@ -203,7 +203,7 @@ static enum sluice_status routed(struct model_run *r, const struct model_step *s
     struct moe_job job = {.r = r, .s = s, .l = l, .lh = &hp->layer[layer], .kind = &hp->moe};
     struct kernel_acts acts;
     moe_router_logits(r, layer, sc->x, s->n_tokens, sc->h, sc->acts_in, &acts, sc->router);
-    kernel_pool_run(r->kernel.pool, route, &job);
+    kernel_pool_run_parts(r->kernel.pool, s->n_tokens, route, &job);
     if (l->moe_norm.name || l->router_input_scale.name) { /* the experts' input is another than the router's */
         const struct model_tensor *norm = l->moe_norm.name ? &l->moe_norm : &l->ffn_norm;
         model_norm(r, sc->x, norm, &l->ffn_norm_bias, s->n_tokens, sc->h);

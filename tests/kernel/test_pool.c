@@ -1,4 +1,5 @@
-/* The pool: every worker runs once a job, barriers hold, ranges cover, shutdown is clean, numbers are refused. */
+/* The pool: every part of a job runs once, late threads touch no job that is over, barriers hold, ranges cover,
+ * shutdown is clean, numbers are refused. */
 #include "util.h"
 
 #include <stdatomic.h>
@@ -48,6 +49,41 @@ static void test_jobs(void **state)
         for (unsigned r = 0; r < (n > 8 ? 2 : 20); r++) kernel_pool_run(s.pool, walk_phases, &s);
         assert_int_equal(atomic_load(&s.wrong), 0);
         kernel_pool_destroy(s.pool);
+    }
+}
+
+struct parts {
+    atomic_uint calls[KERNEL_THREADS_MAX];
+    unsigned n;
+    atomic_uint wrong;
+};
+
+static void count_part(void *arg, unsigned part, unsigned n_parts)
+{
+    struct parts *s = arg;
+    if (n_parts != s->n || part >= n_parts) atomic_fetch_add(&s->wrong, 1);
+    atomic_fetch_add(&s->calls[part], 1);
+}
+
+/* Jobs of all numbers of parts, one at once after the other, each with an argument that is gone when it is over. */
+static void test_parts(void **state)
+{
+    static const unsigned sizes[] = {1, 2, 3, 16};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct kernel_pool *p;
+        struct sluice_error err;
+        assert_int_equal(kernel_pool_create(sizes[i], &p, &err), SLUICE_OK);
+        for (unsigned r = 0; r < 2000; r++) {
+            const unsigned n_parts = r % 20;
+            struct parts *s = calloc(1, sizeof *s);
+            assert_non_null(s);
+            s->n = n_parts < sizes[i] ? n_parts : sizes[i];
+            kernel_pool_run_parts(p, n_parts, count_part, s);
+            assert_int_equal(atomic_load(&s->wrong), 0);
+            for (unsigned k = 0; k < KERNEL_THREADS_MAX; k++) assert_int_equal(atomic_load(&s->calls[k]), k < s->n);
+            free(s);
+        }
+        kernel_pool_destroy(p);
     }
 }
 
@@ -121,7 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs),     cmocka_unit_test(test_after_sleep), cmocka_unit_test(test_unused_pool),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_ranges),      cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

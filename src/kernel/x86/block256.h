@@ -38,9 +38,7 @@ struct format {
     __m256i (*values)(const uint8_t *p, const struct prepared *u, int c); /* 32 values from 32 c */
     __m128i (*scales)(const uint8_t *p);                                  /* 16 signed bytes; NULL: all are 1 */
     __m128i (*mins)(const uint8_t *p);                                    /* 16 bytes, at most 63 */
-    /* a way of its own for few tokens: the lanes' sum is that of the row; x: see row_x. NULL: none */
-    __m256i (*row)(const uint8_t *p, const __m256i x[8]);
-    void (*row_x)(__m256i x[8]); /* arranges the values in order as `row` wants them */
+    void (*few_tokens)(AVX2_PRODUCT_ARGS);                                /* a way of its own for them; NULL: none */
 };
 
 /* ---- helpers for formats ---- */
@@ -149,13 +147,12 @@ AVX2_INLINE __m256 dot_group(const struct format *f, const struct avx2_rows *g, 
         size_t at = b * f->block_bytes;
         __m256i xv[8], s[AVX2_ROWS], m[AVX2_ROWS];
         for (int c = 0; c < 8; c++) xv[c] = avx2_load(x->q + 256 * b + 32 * c);
-        if (f->row_x) f->row_x(xv);
         __m256i sums = even_odd_words(avx2_load(x->sums + 16 * b));
         struct prepared u[AVX2_ROWS];
         prepare_rows(f, g, at, u);
         for (int r = 0; r < AVX2_ROWS; r++) {
             const uint8_t *p = g->p[r] + at;
-            s[r] = f->row ? f->row(p, xv) : row_sum(f, p, &u[r], xv, sums);
+            s[r] = row_sum(f, p, &u[r], xv, sums);
             if (f->min_at) m[r] = _mm256_madd_epi16(even_odd(f->mins(p)), sums);
             for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p + line, ahead);
         }
@@ -314,7 +311,9 @@ AVX2_INLINE void product_few(const struct format *f, AVX2_PRODUCT_ARGS)
                                          .has_min = f->min_at != 0,                                          \
                                          .mins_of_32 = f->mins_of_32,                                        \
                                          .unpack = unpack_##name};                                           \
-        if (n_tokens <= (size_t)f->few)                                                                      \
+        if (n_tokens <= (size_t)f->few && f->few_tokens)                                                     \
+            f->few_tokens(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                     \
+        else if (n_tokens <= (size_t)f->few)                                                                 \
             product_few(f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                    \
         else                                                                                                 \
             kernel_avx2_tile(&tile, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);           \
