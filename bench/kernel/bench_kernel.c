@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define N_IN 2048
+#define ROWS_MIN 256 /* and room for so many of floats at least */
 #define BEST_OF 5
 
 struct options {
@@ -67,6 +68,7 @@ static double bandwidth(struct kernel_pool *pool, const void *data, size_t bytes
 /* ---- other limits ---- */
 
 struct peak_job {
+    struct kernel_pool *pool;
     double (*of)(const char *level);
     const char *level;
     double rates[KERNEL_THREADS_MAX];
@@ -76,6 +78,7 @@ static void peak_run(void *arg, unsigned worker, unsigned n_workers)
 {
     struct peak_job *j = arg;
     (void)n_workers;
+    kernel_pool_barrier(j->pool); /* or one thread might do the parts of two */
     j->rates[worker] = j->of(j->level);
 }
 
@@ -83,6 +86,7 @@ static void peak_run(void *arg, unsigned worker, unsigned n_workers)
 static double peak(struct kernel_pool *pool, const struct kernel_table *table, double (*of)(const char *level))
 {
     static struct peak_job j;
+    j.pool = pool;
     j.of = of;
     j.level = table->name;
     kernel_pool_run(pool, peak_run, &j);
@@ -153,12 +157,12 @@ static void print_share(double value, double limit)
 static void bench_type(const struct kernel_ctx *k, const struct options *o, const struct quant_type *type, void *data,
                        const struct limits *limits)
 {
-    static const size_t batches[] = {1, 2, 3, 4, 8, 32, 128, 512};
+    static const size_t batches[] = {1, 2, 4, 8, 16, 32, 64, 512};
     struct kernel_weight w = {.type = type, .data = data, .n_in = N_IN};
     for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
         size_t n = batches[b], bytes = n == 1 ? o->bytes : o->bytes / (4 * n);
         w.n_out = bytes / quant_row_bytes(type, N_IN) / 8 * 8;
-        if (w.n_out < 256) w.n_out = 256;
+        if (w.n_out < ROWS_MIN) w.n_out = ROWS_MIN;
         float *x = must(malloc(n * N_IN * sizeof *x)), *out = must(malloc(n * w.n_out * sizeof *out));
         for (size_t i = 0; i < n * N_IN; i++) x[i] = (float)(int)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
         void *forms = must(aligned_alloc(64, kernel_acts_bytes(N_IN, n)));
@@ -248,7 +252,7 @@ int main(int argc, char **argv)
     }
     struct kernel_ctx k;
     struct sluice_error err;
-    if (o.bytes < 4096 || (o.type && !quant_type_by_name(o.type))) return usage();
+    if (o.bytes < ROWS_MIN * N_IN * sizeof(float) || (o.type && !quant_type_by_name(o.type))) return usage();
     if (kernel_select(&cpu, o.level, &k.table, &err) != SLUICE_OK ||
         kernel_pool_create(o.threads, &k.pool, &err) != SLUICE_OK) {
         fprintf(stderr, "%s (%s)\n", err.message, err.hint);
