@@ -92,7 +92,7 @@ bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request
     enum sluice_status st = sluice_chat_encode_json(c->engine, text, strlen(text), &r->ids, &r->n_ids, &err);
     free(text);
     if (st) return fault_from(f, &err);
-    r->answers = true;
+    r->answers = r->from_text = true;
     r->prompt_end = end_of_prompt(c, r);
     return true;
 }
@@ -104,6 +104,7 @@ bool clerk_encode_text(struct clerk *c, const char *text, size_t bytes, struct s
     r->ids = malloc((bytes + 8) * sizeof *r->ids);
     if (!r->ids) return fault_set(f, 500, NULL, "out of memory");
     if (sluice_encode(c->engine, text, bytes, &how, r->ids, bytes + 8, &r->n_ids, &err)) return fault_from(f, &err);
+    r->from_text = true;
     return true;
 }
 

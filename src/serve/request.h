@@ -20,8 +20,9 @@ struct serve_request {
     char model[REQUEST_NAME_BYTES]; /* as it was asked for */
     int64_t created_s;
     bool stream, usage_wanted, progress_wanted;
-    bool answers; /* an assistant's turn, with reasoning and calls; else the text goes on */
-    int32_t *ids; /* [n_ids] the prompt; to be freed with sluice_free */
+    bool answers;   /* an assistant's turn, with reasoning and calls; else the text goes on */
+    int32_t *ids;   /* [n_ids] the prompt; to be freed with sluice_free */
+    bool from_text; /* ids were made from text: another spelling of it will do */
     size_t n_ids;
     char *prompt_end;    /* the last of its text, for what the template has opened; or NULL */
     uint64_t tokens_max; /* UINT64_MAX: what the context leaves */

@@ -222,6 +222,23 @@ static struct lane *choose_lane(struct scheduler *q, const struct serve_request 
     return best;
 }
 
+/* An answer that was generated here and comes back in the conversation is known by its tokens, however its text would
+ * be cut now. */
+static void respell(struct scheduler *q, struct serve_request *r)
+{
+    struct sluice_error err;
+    int32_t *ids;
+    size_t n;
+    if (!r->from_text || sluice_respell(q->engine, r->ids, r->n_ids, &ids, &n, &err)) return;
+    if (n >= q->info.ctx) { /* the other spelling is too long for the context */
+        sluice_free(ids);
+        return;
+    }
+    sluice_free(r->ids);
+    r->ids = ids;
+    r->n_ids = n;
+}
+
 static void give_lane(struct scheduler *q, struct lane *l, struct job *j)
 {
     struct sluice_error err;
@@ -300,6 +317,7 @@ static void admit(struct scheduler *q)
             give_up(q, j, stopping ? "the server is stopping" : "the client has gone");
             finish(q, j);
         } else {
+            respell(q, &j->x->request);
             struct lane *l = choose_lane(q, &j->x->request);
             give_lane(q, l, j);
             if (j->state != JOB_OVER) continue;

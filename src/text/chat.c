@@ -96,7 +96,8 @@ static void render_plain(struct page *p, const struct text_message *m, size_t n,
 {
     for (size_t i = 0; i < n; i++) {
         if (is_role(&m[i], "user")) say(p, "User: ");
-        if (is_role(&m[i], "assistant")) say(p, "Assistant: ");
+        /* an answer that came from the model has its space already: it is to come back as it was */
+        if (is_role(&m[i], "assistant")) say(p, m[i].text[0] == ' ' ? "Assistant:" : "Assistant: ");
         quote(p, m[i].text);
         say(p, "\n");
     }

@@ -333,6 +333,11 @@ enum sluice_status sluice_eval_together(sluice_engine *e, const struct sluice_pa
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
 size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n) { return 0; }
+enum sluice_status sluice_respell(const sluice_engine *e, const int32_t *ids, size_t n, int32_t **out, size_t *n_out,
+                                  struct sluice_error *err)
+{
+    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+}
 const char *sluice_chat_template(const sluice_engine *e) { return NULL; }
 size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out) { return 0; }
 size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max) { return 0; }

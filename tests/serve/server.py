@@ -51,6 +51,23 @@ class Chat(Shared):
         self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], first["usage"]["prompt_tokens"] - 1)
         self.assertEqual(again["timings"]["prompt_n"], 1)
 
+    def test_a_conversation_computes_each_token_once(self):
+        messages, known = [], 0
+        for turn in range(14):
+            messages.append({"role": "user", "content": f"And what of chapter {turn}?"})
+            got = self.server.post(CHAT, {"messages": messages, "max_tokens": 9, "seed": turn, "temperature": 1})
+            usage, answer = got["usage"], got["choices"][0]
+            self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], known)
+            self.assertEqual(got["timings"]["prompt_n"], usage["prompt_tokens"] - known)
+            # the last token was chosen, but nothing was computed from it yet
+            known = usage["prompt_tokens"] + usage["completion_tokens"] - (answer["finish_reason"] == "length")
+            messages.append({"role": "assistant", "content": answer["message"]["content"]})
+        # an earlier turn is edited: what stands before it is known still
+        messages = messages[:11]
+        messages[10] = {"role": "user", "content": "Something else."}
+        got = self.server.post(CHAT, {"messages": messages, "max_tokens": 4})
+        self.assertGreater(got["usage"]["prompt_tokens_details"]["cached_tokens"], got["usage"]["prompt_tokens"] - 40)
+
     def test_stop_texts(self):
         whole = text_of(self.server.post(CHAT, chat("The sea was", max_tokens=30)))
         middle = whole[len(whole) // 2:len(whole) // 2 + 5]  # across the borders of tokens
