@@ -97,10 +97,10 @@ _sluice()
         case "$prev" in
             --model|-m)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
-            --pre)
+            --memory|--simulate-used-memory|--pre)
                 return ;;
         esac
-        opts="--model --pre --json --help"
+        opts="--model --memory --simulate-used-memory --pre --json --help"
         words=files
         ;;
     tokenize)

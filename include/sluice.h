@@ -230,6 +230,34 @@ struct sluice_place {
 /* Returns how many routed experts the layer has (0: none); fills at most `max`. out may be NULL. */
 SLUICE_API size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max);
 
+/* ---- looking at a file ---- */
+
+/* Something about a model file: that it cannot run because of it (stops), or worth knowing. The strings live as long as
+ * the call that gets them. */
+struct sluice_finding {
+    const char *code; /* "kind", "truncated", "shards", "layout", "architecture", "tensor-type", "tokenizer",
+                       * "pre-tokenizer", "keys", "tensors", "chat-template", "memory", "hardware", "io", "model",
+                       * "option", "note" */
+    bool stops;
+    const char *message, *hint; /* hint: the way out, or "" */
+};
+typedef void sluice_finding_fn(void *user, const struct sluice_finding *finding);
+
+struct sluice_examination {
+    const char *kind; /* "a language model", "a LoRA adapter", ... */
+    bool is_vocabulary;
+    bool runs;                      /* on this machine, with these options */
+    bool could;                     /* the file itself is fine: it is the machine, its memory or an option */
+    uint64_t memory_smallest_bytes; /* the smallest `memory` that would do, here; 0: not known */
+};
+/* Says of any GGUF file why it would not run: everything that is wrong, not the first thing alone. Options as for
+ * sluice_engine_open; nothing is loaded. Errors are those of files that are no GGUF or whose header cannot be read
+ * (MODEL), of files that cannot be opened (IO), and USAGE, MEMORY. */
+SLUICE_API enum sluice_status sluice_examine_sized(const struct sluice_options *o, sluice_finding_fn *each, void *user,
+                                                   struct sluice_examination *out, size_t bytes,
+                                                   struct sluice_error *err);
+#define sluice_examine(o, each, user, out, err) sluice_examine_sized(o, each, user, out, sizeof *(out), err)
+
 /* ---- text ---- */
 
 struct sluice_encode_options {

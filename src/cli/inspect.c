@@ -13,13 +13,17 @@
 #define TEXT_BYTES_SHOWN 72
 #define LAYERS_MAX 4096
 
-/* Whether Sluice runs it: the engine's own answer to the same file. */
+/* Whether Sluice runs it, and why not: the engine's own answer to the same file. */
 struct verdict {
-    bool runs;       /* in this machine, with the automatic budget */
-    bool could;      /* the model itself is fine: it is the memory or the machine */
-    bool vocabulary; /* a vocabulary without weights */
-    struct sluice_error why;
+    struct sluice_examination is;
     struct sluice_model_info info;
+    struct finding {
+        const char *code;
+        bool stops;
+        char message[SLUICE_MESSAGE_BYTES_MAX], hint[SLUICE_HINT_BYTES_MAX];
+    } * findings;
+    size_t n, room;
+    bool no_memory;
 };
 
 /* ---- experts ---- */
@@ -123,34 +127,56 @@ static void types_of(const uint64_t type_bytes[QUANT_IDS + 1], char *out, size_t
 
 static void drop_line(void *user, enum sluice_log_level level, const char *line) {}
 
-static void judge(const char *path, const char *pre, const struct gguf *g, struct verdict *v)
+/* A file with a fault in each of thousands of layers is not told of more often than this. */
+#define FINDINGS_MAX 200
+
+static void keep_finding(void *user, const struct sluice_finding *f)
+{
+    struct verdict *v = user;
+    if (v->n == FINDINGS_MAX) return;
+    if (v->n == v->room) {
+        size_t room = v->room ? 2 * v->room : 8;
+        struct finding *grown = realloc(v->findings, room * sizeof *grown);
+        v->no_memory |= !grown;
+        if (!grown) return;
+        v->findings = grown;
+        v->room = room;
+    }
+    struct finding *k = &v->findings[v->n++];
+    k->code = f->code;
+    k->stops = f->stops;
+    snprintf(k->message, sizeof k->message, "%s", f->message);
+    snprintf(k->hint, sizeof k->hint, "%s", f->hint);
+}
+
+static enum sluice_status judge(const struct cli_options *o, struct verdict *v, struct sluice_error *err)
 {
     struct sluice_options options;
     sluice_engine *engine;
     memset(v, 0, sizeof *v);
     sluice_options_init(&options);
-    options.model_path = path;
+    options.model_path = cli_text(o, OPT_MODEL);
+    options.pre = cli_text(o, OPT_PRE);
+    options.memory = cli_text(o, OPT_MEMORY);
+    options.simulate_used_memory = cli_text(o, OPT_SIMULATE_USED);
+    enum sluice_status status = sluice_examine(&options, keep_finding, v, &v->is, err);
+    if (!status && v->no_memory) status = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for what was found");
+    if (status || !v->is.runs) return status;
     options.log = drop_line;
-    options.pre = pre;
     options.plan_only = true;
-    v->vocabulary = gguf_n_tensors(g) == 0;
-    options.vocab_only = v->vocabulary;
-    if (v->vocabulary) options.plan_only = false;
-    enum sluice_status status = sluice_engine_open(&options, &engine, &v->why);
-    v->could = status != SLUICE_ERR_MODEL && status != SLUICE_ERR_IO;
-    if (status) return;
+    if (sluice_engine_open(&options, &engine, NULL)) return SLUICE_OK; /* the machine's memory changes */
     sluice_model_info(engine, &v->info);
     v->info.architecture = v->info.name = v->info.path = v->info.chat_format = NULL; /* they die with the engine */
     v->info.cpu = v->info.io = v->info.policy = v->info.kv_type = NULL;
-    v->runs = !v->vocabulary;
     sluice_engine_close(engine);
+    return SLUICE_OK;
 }
 
 static const char *verdict_word(const struct verdict *v)
 {
-    if (v->runs) return "yes";
-    if (v->vocabulary && v->could) return "vocabulary only";
-    return v->could ? "not on this machine" : "no";
+    if (v->is.runs) return "yes";
+    if (v->is.is_vocabulary && v->is.could) return "vocabulary only";
+    return v->is.could ? "not on this machine" : "no";
 }
 
 /* ---- metadata ---- */
@@ -286,6 +312,57 @@ static void print_layers(const struct summary *s)
     }
 }
 
+/* What a projector or an adapter says of itself and of the model that it goes with. */
+static void print_details(const struct gguf *g)
+{
+    static const struct {
+        const char *key, *before;
+    } details[] = {{"clip.projector_type", "projector"},
+                   {"clip.vision.projector_type", "vision projector"},
+                   {"clip.audio.projector_type", "audio projector"},
+                   {"adapter.type", "type"},
+                   {"adapter.lora.alpha", "alpha"},
+                   {"general.base_model.0.name", "made for"}};
+    const enum gguf_kind kind = gguf_kind(g);
+    if (kind == GGUF_LANGUAGE_MODEL || kind == GGUF_VOCABULARY) return;
+    for (size_t i = 0; i < sizeof details / sizeof *details; i++) {
+        const struct gguf_value *v = gguf_find(g, details[i].key);
+        if (!v || v->type == GGUF_ARRAY) continue;
+        out_printf(", %s ", details[i].before);
+        print_item(v, 0);
+    }
+}
+
+/* Messages may hold names from the file. */
+static void print_finding(const char *label, const struct finding *f)
+{
+    out_printf("%-14s", label);
+    print_clean(f->message, strlen(f->message));
+    out_printf("\n");
+    if (!f->hint[0]) return;
+    out_printf("                ");
+    print_clean(f->hint, strlen(f->hint));
+    out_printf("\n");
+}
+
+static void print_verdict(const struct verdict *v)
+{
+    char size[24];
+    out_printf("runs          %s\n", verdict_word(v));
+    for (size_t pass = 0; pass < 2; pass++) {
+        const char *label = pass ? "note" : "because";
+        for (size_t i = 0; i < v->n; i++)
+            if (v->findings[i].stops == (pass == 0)) {
+                print_finding(label, &v->findings[i]);
+                label = "";
+            }
+    }
+    if (v->is.memory_smallest_bytes)
+        out_printf("memory        at least %s (--memory %" PRIu64 "M)\n",
+                   report_bytes((double)v->is.memory_smallest_bytes, size),
+                   (v->is.memory_smallest_bytes + (1 << 20) - 1) >> 20);
+}
+
 static void print_summary(const struct gguf *g, const struct summary *s, const struct verdict *v)
 {
     struct gguf_str architecture = {"?", 1}, name = {"?", 1};
@@ -298,14 +375,14 @@ static void print_summary(const struct gguf *g, const struct summary *s, const s
     print_clean(gguf_shard(g, 0)->path, strlen(gguf_shard(g, 0)->path));
     if (gguf_n_shards(g) > 1) out_printf(" and %zu more", gguf_n_shards(g) - 1);
     out_printf("\nsize          %s, GGUF version %" PRIu32 "\n", report_bytes((double)file_bytes, a), gguf_version(g));
-    out_printf("name          ");
+    out_printf("is            %s", v->is.kind);
+    print_details(g);
+    out_printf("\nname          ");
     print_string(name);
     out_printf("\narchitecture  ");
     print_string(architecture);
-    out_printf("\nruns          %s", verdict_word(v));
-    if (v->why.message[0]) out_printf(": %s", v->why.message);
     out_printf("\n");
-    if (v->why.hint[0]) out_printf("              %s\n", v->why.hint);
+    print_verdict(v);
     types_of(s->type_bytes, types, sizeof types);
     bool billions = s->elements >= 1000000000u;
     out_printf("parameters    %.2f %s in %zu tensors, %s\n", (double)s->elements / (billions ? 1e9 : 1e6),
@@ -392,6 +469,24 @@ static json_t *json_layers(const struct summary *s)
     return list;
 }
 
+/* why: the first reason alone, "" if there is none. */
+static json_t *json_verdict(const struct verdict *v)
+{
+    json_t *reasons = json_array(), *notes = json_array();
+    const char *why = "";
+    for (size_t i = 0; i < v->n; i++) {
+        const struct finding *f = &v->findings[i];
+        if (f->stops && !why[0]) why = f->message;
+        json_array_append_new(f->stops ? reasons : notes, json_pack("{s:s, s:o, s:o}", "code", f->code, "message",
+                                                                    out_json_text(f->message, strlen(f->message)),
+                                                                    "hint", out_json_text(f->hint, strlen(f->hint))));
+    }
+    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "kind", v->is.kind, "runs", v->is.runs, "verdict",
+                     verdict_word(v), "why", out_json_text(why, strlen(why)), "reasons", reasons, "notes", notes,
+                     "smallest_memory_bytes",
+                     v->is.memory_smallest_bytes ? json_integer((json_int_t)v->is.memory_smallest_bytes) : json_null());
+}
+
 static json_t *json_inspect(const struct gguf *g, const struct summary *s, const struct verdict *v)
 {
     json_t *shards = json_array(), *metadata = json_object();
@@ -406,8 +501,7 @@ static json_t *json_inspect(const struct gguf *g, const struct summary *s, const
         snprintf(key, sizeof key, "%.*s", (int)(value->key.bytes < 500 ? value->key.bytes : 500), value->key.at);
         json_object_set_new(metadata, key, json_value(value));
     }
-    json_t *verdict = json_pack("{s:b, s:s, s:o}", "runs", v->runs, "verdict", verdict_word(v), "why",
-                                out_json_text(v->why.message, strlen(v->why.message)));
+    json_t *verdict = json_verdict(v);
     json_t *experts = json_pack(
         "{s:I, s:I, s:I, s:I, s:I}", "per_layer", (json_int_t)(v->info.n_expert ? v->info.n_expert : s->n_expert),
         "used", (json_int_t)v->info.n_expert_used, "bytes",
@@ -419,19 +513,23 @@ static json_t *json_inspect(const struct gguf *g, const struct summary *s, const
                      json_layers(s), "metadata", metadata, "tensors", json_tensors(g));
 }
 
+static void drop_fault(void *user, enum gguf_fault kind, const struct sluice_error *fault) {}
+
 int command_inspect(const struct cli_options *o)
 {
     struct sluice_error err = {0};
-    struct gguf *g;
-    const char *path = cli_text(o, OPT_MODEL);
-    if (gguf_open(os_system(), path, &g, &err)) return report_error(&err);
+    struct verdict v = {0};
+    struct gguf *g = NULL;
     struct summary *s = calloc(1, sizeof *s);
     struct layer_row *layers = calloc(LAYERS_MAX, sizeof *layers);
-    if (s && layers) {
-        struct verdict v;
+    enum sluice_status status = SLUICE_OK;
+    if (!s || !layers) status = base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for a summary");
+    /* The engine's examination has told of the faults. */
+    if (!status) status = judge(o, &v, &err);
+    if (!status) status = gguf_open_lenient(os_system(), cli_text(o, OPT_MODEL), drop_fault, NULL, &g, &err);
+    if (!status) {
         s->layers = layers;
         for (size_t i = 0; i < gguf_n_tensors(g); i++) note_tensor(s, gguf_tensor(g, i));
-        judge(path, cli_text(o, OPT_PRE), g, &v);
         if (cli_flag(o, OPT_JSON)) {
             out_json(json_inspect(g, s, &v));
         } else {
@@ -441,9 +539,9 @@ int command_inspect(const struct cli_options *o)
             print_tensors(g);
         }
     }
-    int code = s && layers ? 0 : 4;
+    gguf_close(g);
+    free(v.findings);
     free(layers);
     free(s);
-    gguf_close(g);
-    return code;
+    return status ? report_error(&err) : 0;
 }

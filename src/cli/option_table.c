@@ -41,9 +41,12 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                   "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
                   "read for a token. Nothing of the weights is read.",
                   0, 1, "files"},
-    [CLI_INSPECT] = {"inspect", "MODEL [--json]", "show what is in a GGUF file, and whether Sluice runs it",
-                     "Prints the metadata, the tensors, the types by layer and the size of the experts, and says "
-                     "whether Sluice runs the model, or why not.",
+    [CLI_INSPECT] = {"inspect", "MODEL [--memory SIZE] [--json]",
+                     "show what is in a GGUF file, and whether Sluice runs it",
+                     "Says what the file is (a language model, a vocabulary, a projector, an adapter, ...), whether "
+                     "Sluice runs it here, and if not why: everything that stands in the way, with the way out. Then "
+                     "the size of the experts, the types by layer, the metadata and the tensors. The exit code is 0 "
+                     "for every GGUF file whose header can be read, also where data or shards are missing.",
                      0, 1, "files"},
     [CLI_TOKENIZE] = {"tokenize", "-m MODEL [-p TEXT | -f FILE] [--special] [--bos]", "text to token ids",
                       "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
@@ -137,7 +140,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_MODEL, MODEL, "model", 'm', CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL,
      PLANNERS | CLI_BIT(CLI_INSPECT) | CLI_BIT(CLI_TOKENIZE) | CHECKERS,
      "the model, a GGUF file (of a split model: its first)"},
-    {OPT_MEMORY, MODEL, "memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, "auto", PLANNERS,
+    {OPT_MEMORY, MODEL, "memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, "auto", PLANNERS | CLI_BIT(CLI_INSPECT),
      "memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine's limit, or auto"},
     {OPT_EXPERTS, MODEL, "experts", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, PLANNERS,
      "memory for the expert cache alone: a size, a percentage of all experts, or a number of experts"},
@@ -177,8 +180,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "says how much"},
     {OPT_LOCK_MARGIN, MACHINE, "lock-margin", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, EVALUATORS,
      "memory of the machine that --lock leaves free (default: 1 GiB or 5 %, the larger)"},
-    {OPT_SIMULATE_USED, MACHINE, "simulate-used-memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL, PLANNERS,
-     "act as if other programs used so much memory: how would a smaller machine do?"},
+    {OPT_SIMULATE_USED, MACHINE, "simulate-used-memory", 0, CLI_TEXT, true, false, "SIZE", NULL, 0, 0, NULL,
+     PLANNERS | CLI_BIT(CLI_INSPECT), "act as if other programs used so much memory: how would a smaller machine do?"},
     {OPT_USAGE, EXPERTS, "usage", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
      "where it is kept which experts were used, over runs (default: MODEL.sluice-usage; of logits, perplexity and "
      "bench nowhere)"},

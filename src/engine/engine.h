@@ -126,6 +126,10 @@ struct sluice_session {
 };
 
 /* open.c: sluice_engine_open over a given table of system calls (tests inject faults). */
+/* As engine_open, but what has been made stays in *out when it fails (NULL without memory for it), to be looked at and
+ * closed. */
+enum sluice_status engine_try(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
+                              struct sluice_error *err);
 enum sluice_status engine_open(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
                                struct sluice_error *err);
 /* options.c */

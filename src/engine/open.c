@@ -291,8 +291,18 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
 enum sluice_status engine_open(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
                                struct sluice_error *err)
 {
-    *out = NULL;
-    sluice_engine *e = calloc(1, sizeof *e);
+    enum sluice_status st = engine_try(os, o, out, err);
+    if (st) {
+        sluice_engine_close(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+enum sluice_status engine_try(const struct os_calls *os, const struct sluice_options *o, sluice_engine **out,
+                              struct sluice_error *err)
+{
+    sluice_engine *e = *out = calloc(1, sizeof *e);
     if (!e) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for an engine");
     e->os = os;
     e->log = (struct base_log){.line = forward_line, .user = e};
@@ -300,12 +310,7 @@ enum sluice_status engine_open(const struct os_calls *os, const struct sluice_op
     if (!st) st = open_text(e, err);
     if (!st && !e->options.vocab_only) st = open_model(e, err);
     if (!st && !e->options.vocab_only && !e->options.plan_only) st = open_memory(e, err);
-    if (st) {
-        sluice_engine_close(e);
-        return st;
-    }
-    *out = e;
-    return SLUICE_OK;
+    return st;
 }
 
 static void tell_touched(sluice_engine *e)

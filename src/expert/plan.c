@@ -235,6 +235,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
      * of the limit, if the least that it takes is. */
     bool from_experts = in->memory.unit == PLAN_AUTO && c.wanted;
     c.smallest = add(rows_bytes(in, c.ctx_min, c.chunk_min), c.wanted ? c.wanted : c.floor);
+    out->smallest_bytes = add(c.smallest, in->hint_margin_bytes);
     if (from_experts) budget = min64(in->machine_limit_bytes, max64(budget, c.smallest));
     if (c.smallest > budget) return refuse(in, &c, budget, err);
 

@@ -55,6 +55,7 @@ struct plan {
     size_t n_rows;
     uint64_t slots_bytes, slots_needed_bytes /* all experts */, slots_floor_bytes;
     uint32_t ctx, chunk;
+    uint64_t smallest_bytes; /* the smallest budget that would do; set by a refusal for too little memory too */
 };
 /* SLUICE_ERR_MEMORY: over the machine's limit, or under the floor; both numbers and the smallest that would do are in
  * the text. */

@@ -24,8 +24,9 @@ static enum sluice_status fail_duplicate(const struct gguf *g, size_t i, struct 
 }
 
 /* Moves the files' directories into one list. */
-static enum sluice_status join(struct gguf *g, struct sluice_error *err)
+static enum sluice_status join(struct gguf *g, const struct gguf_lenience *lenient, struct sluice_error *err)
 {
+    struct sluice_error why;
     size_t n = 0;
     for (size_t i = 0; i < g->n_files; i++) n += g->files[i]->n_rows;
     if (n > GGUF_TENSORS_MAX)
@@ -50,7 +51,9 @@ static enum sluice_status join(struct gguf *g, struct sluice_error *err)
     for (size_t i = 0; i < g->n_tensors; i++) {
         enum gguf_put put = gguf_table_put(&g->names, (uint32_t)i);
         if (put == GGUF_PUT_NO_MEMORY) goto no_memory;
-        if (put == GGUF_PUT_EXISTS) return fail_duplicate(g, i, err);
+        if (put != GGUF_PUT_EXISTS) continue;
+        enum sluice_status status = fail_duplicate(g, i, lenient ? &why : err);
+        if (!gguf_tolerate(lenient, GGUF_FAULT_LAYOUT, &why)) return status;
     }
     return SLUICE_OK;
 
@@ -59,10 +62,17 @@ no_memory:
                      n);
 }
 
+bool gguf_tolerate(const struct gguf_lenience *l, enum gguf_fault kind, const struct sluice_error *fault)
+{
+    if (l) l->fault(l->user, kind, fault);
+    return l != NULL;
+}
+
 /* Takes over the source, which is open, in every case. */
 static enum sluice_status open_source(struct gguf_source *s, const struct os_calls *os, const char *path,
                                       struct gguf **out, struct sluice_error *err)
 {
+    const struct gguf_lenience *lenient = s->lenient;
     struct gguf *g = calloc(1, sizeof *g);
     if (g) g->files = malloc(sizeof(*g->files));
     if (!g || !g->files) {
@@ -75,9 +85,9 @@ static enum sluice_status open_source(struct gguf_source *s, const struct os_cal
     gguf_source_close(s);
     if (status == SLUICE_OK) {
         g->n_files = 1;
-        status = gguf_open_shards(g, os, err);
+        status = gguf_open_shards(g, os, lenient, err);
     }
-    if (status == SLUICE_OK) status = join(g, err);
+    if (status == SLUICE_OK) status = join(g, lenient, err);
     if (status != SLUICE_OK) {
         gguf_close(g);
         return status;
@@ -91,6 +101,17 @@ enum sluice_status gguf_open(const struct os_calls *os, const char *path, struct
     struct gguf_source s;
     enum sluice_status status = gguf_source_open(&s, os, path, err);
     return status == SLUICE_OK ? open_source(&s, os, path, out, err) : status;
+}
+
+enum sluice_status gguf_open_lenient(const struct os_calls *os, const char *path, gguf_fault_fn *fault, void *user,
+                                     struct gguf **out, struct sluice_error *err)
+{
+    struct gguf_source s;
+    const struct gguf_lenience lenient = {fault, user};
+    enum sluice_status status = gguf_source_open(&s, os, path, err);
+    if (status != SLUICE_OK) return status;
+    s.lenient = &lenient;
+    return open_source(&s, os, path, out, err);
 }
 
 enum sluice_status gguf_open_memory(const void *data, size_t bytes, const char *name, struct gguf **out,
@@ -144,45 +165,4 @@ size_t gguf_memory_bytes(const struct gguf *g)
                    gguf_table_bytes(&g->names);
     for (size_t i = 0; i < g->n_files; i++) bytes += gguf_file_memory_bytes(g->files[i]);
     return bytes;
-}
-
-static bool is(const struct gguf_str *s, const char *text)
-{
-    return s->bytes == strlen(text) && memcmp(s->at, text, s->bytes) == 0;
-}
-
-/* Names under `general.type` and `general.architecture` that say that a file goes with a model and is none. */
-static const struct {
-    const char *name, *what, *hint;
-} companions[] = {
-    {"clip", "a vision or audio projector (mmproj)", "name the language model's own .gguf file"},
-    {"mmproj", "a vision or audio projector (mmproj)", "name the language model's own .gguf file"},
-    {"adapter", "a LoRA adapter", "name the base model's .gguf file; Sluice does not apply adapters"},
-    {"imatrix", "an importance matrix for quantisation", "name the model's .gguf file"},
-    {"controlvector", "a control vector", "name the model's .gguf file"},
-};
-
-enum sluice_status gguf_check_language_model(const struct gguf *g, bool vocab_only, struct sluice_error *err)
-{
-    const struct gguf_file *f = g->files[0];
-    struct gguf_str type = {"", 0}, arch = {"", 0};
-    enum sluice_status status = gguf_get_str(g, "general.type", false, &type, err);
-    if (status == SLUICE_OK) status = gguf_get_str(g, "general.architecture", false, &arch, err);
-    if (status != SLUICE_OK) return status;
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++)
-        if (is(&type, companions[i].name) || is(&arch, companions[i].name))
-            return base_fail(err, SLUICE_ERR_MODEL, companions[i].hint, "%s: is not a language model: it is %s",
-                             f->shown, companions[i].what);
-    if (arch.bytes == 0)
-        return base_fail(err, SLUICE_ERR_MODEL, "name a language model's .gguf file",
-                         "%s: is not a language model: key 'general.architecture' is %s", f->shown,
-                         gguf_find(g, "general.architecture") ? "empty" : "missing");
-    if (g->n_tensors == 0 && !vocab_only) {
-        char shown[GGUF_SHOWN_BYTES];
-        gguf_shown_name(shown, arch.at, arch.bytes);
-        return base_fail(err, SLUICE_ERR_MODEL, "name a .gguf file with weights",
-                         "%s: is not a whole language model: it has the vocabulary of a '%s' and 0 tensors", f->shown,
-                         shown);
-    }
-    return SLUICE_OK;
 }

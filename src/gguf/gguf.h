@@ -75,6 +75,18 @@ enum sluice_status gguf_open_memory(const void *data, size_t bytes, const char *
                                     struct sluice_error *err);
 void gguf_close(struct gguf *g);
 
+/* For a look at a file that gguf_open would refuse: goes on as far as it can and tells of each fault. Tensors of types
+ * whose layout is not known have 0 bytes here, which is no fault; nothing else that gguf_open promises of tensors
+ * holds. Fails for what cannot be gone on from: no GGUF at all, a header that is damaged or cut off. */
+enum gguf_fault {
+    GGUF_FAULT_CUT,    /* tensors reach beyond the end of a file */
+    GGUF_FAULT_SHARD,  /* a shard is missing, damaged or not this model's; or this is not the first */
+    GGUF_FAULT_LAYOUT, /* tensors that lie wrongly, occur twice, or leave much of the file over */
+};
+typedef void gguf_fault_fn(void *user, enum gguf_fault kind, const struct sluice_error *fault);
+enum sluice_status gguf_open_lenient(const struct os_calls *os, const char *path, gguf_fault_fn *fault, void *user,
+                                     struct gguf **out, struct sluice_error *err);
+
 uint32_t gguf_version(const struct gguf *g);
 uint64_t gguf_alignment(const struct gguf *g);
 size_t gguf_n_shards(const struct gguf *g);
@@ -108,8 +120,24 @@ enum sluice_status gguf_get_bool(const struct gguf *g, const char *key, bool req
 enum sluice_status gguf_get_str(const struct gguf *g, const char *key, bool required, struct gguf_str *out,
                                 struct sluice_error *err);
 
-/* SLUICE_OK if the file is a language model: has general.architecture, it is not "clip"/"mmproj"/an adapter, and there
- * are tensors; `vocab_only` waives the tensors. The error says what the file is instead. */
+/* What kind of file it is, and in words ("a LoRA adapter"). Architectures that are not known count as language models.
+ */
+enum gguf_kind {
+    GGUF_LANGUAGE_MODEL,
+    GGUF_VOCABULARY, /* of one, without weights */
+    GGUF_PROJECTOR,
+    GGUF_ADAPTER,
+    GGUF_IMATRIX,
+    GGUF_CONTROL_VECTOR,
+    GGUF_EMBEDDING_MODEL,
+    GGUF_SPEECH_MODEL,
+    GGUF_IMAGE_MODEL,
+    GGUF_NO_MODEL, /* no architecture */
+};
+enum gguf_kind gguf_kind(const struct gguf *g);
+const char *gguf_kind_text(enum gguf_kind kind);
+/* SLUICE_OK if the file is a language model with tensors; `vocab_only` waives the tensors. The error says what the file
+ * is instead. */
 enum sluice_status gguf_check_language_model(const struct gguf *g, bool vocab_only, struct sluice_error *err);
 
 const char *gguf_value_type_name(enum gguf_value_type type);

@@ -151,19 +151,34 @@ enum sluice_status gguf_file_layout(struct gguf_file *f, struct gguf_source *s, 
 
     uint64_t end = f->n_rows ? f->header_bytes : directory_end;
     const struct gguf_tensor *cut = NULL;
+    struct sluice_error why, *told = s->lenient ? &why : err;
+    bool whole = true; /* every tensor could be placed */
     for (size_t i = 0; i < f->n_rows; i++) {
         struct gguf_tensor *t = &f->rows[i].t;
-        status = place(f, t, &cut, err);
-        if (status != SLUICE_OK) return status;
-        if (t->offset + t->bytes > end) end = t->offset + t->bytes;
+        status = place(f, t, &cut, told);
+        if (status == SLUICE_OK) {
+            if (t->offset + t->bytes > end) end = t->offset + t->bytes;
+            continue;
+        }
+        if (!s->lenient) return status;
+        uint32_t len, bytes;
+        if (whole && quant_type_shape(t->type, &len, &bytes)) gguf_tolerate(s->lenient, GGUF_FAULT_LAYOUT, &why);
+        whole = false; /* one is enough to tell of */
+        t->bytes = 0;
+        if (__builtin_add_overflow(t->offset, f->header_bytes, &t->offset)) t->offset = 0;
     }
     if (cut)
-        return base_fail(err, SLUICE_ERR_MODEL,
-                         gguf_is_raw_piece(f->path)
-                             ? "this is a raw piece of a file: join all pieces with cat, in order"
-                             : HINT_TRUNCATED,
-                         "%s: needs %" PRIu64 " bytes and has %" PRIu64 ": tensor '%s' ends at byte %" PRIu64, f->shown,
-                         end, f->bytes, cut->name, cut->offset + cut->bytes);
-    status = check_overlap(f, err);
-    return status == SLUICE_OK ? check_surplus(f, s, end, err) : status;
+        status =
+            base_fail(told, SLUICE_ERR_MODEL,
+                      gguf_is_raw_piece(f->path) ? "this is a raw piece of a file: join all pieces with cat, in order"
+                                                 : HINT_TRUNCATED,
+                      "%s: needs %" PRIu64 " bytes and has %" PRIu64 ": tensor '%s' ends at byte %" PRIu64, f->shown,
+                      end, f->bytes, cut->name, cut->offset + cut->bytes);
+    if (status != SLUICE_OK && cut && !gguf_tolerate(s->lenient, GGUF_FAULT_CUT, &why)) return status;
+    if (!whole) return SLUICE_OK; /* the rest can be judged only with every tensor in its place */
+    status = check_overlap(f, told);
+    if (status == SLUICE_OK) status = check_surplus(f, s, end, told);
+    if (status == SLUICE_ERR_MODEL && gguf_tolerate(s->lenient, GGUF_FAULT_LAYOUT, &why)) return SLUICE_OK;
+    if (status != SLUICE_OK && s->lenient && err) *err = why;
+    return status;
 }

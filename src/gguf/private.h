@@ -93,6 +93,7 @@ struct gguf {
 
 /* The other shards of a split model whose shard 1 is g->files[0]; no-op for a model in one file. os NULL: in memory,
  * where a split model is refused. */
-enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, struct sluice_error *err);
+enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, const struct gguf_lenience *lenient,
+                                    struct sluice_error *err);
 
 #endif

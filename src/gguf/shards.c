@@ -106,24 +106,32 @@ static enum sluice_status fail_missing(const struct os_calls *os, char *path, si
                                        uint32_t count, struct sluice_error *err)
 {
     uint32_t n_missing = 1;
+    char numbers[96];
+    int at = snprintf(numbers, sizeof numbers, "%" PRIu32, first + 1);
     for (uint32_t i = first + 1; i < count; i++) {
         name_shard(path, prefix_bytes, i + 1, count);
         int fd = os->open_read(os->user, path, false);
-        if (fd >= 0)
+        if (fd >= 0) {
             os->close(os->user, fd);
-        else
-            n_missing++;
+            continue;
+        }
+        n_missing++;
+        if (at + 16 < (int)sizeof numbers)
+            at += snprintf(numbers + at, sizeof numbers - (size_t)at, ", %" PRIu32, i + 1);
+        else if (numbers[at - 1] != '.')
+            at += snprintf(numbers + at, sizeof numbers - (size_t)at, ", ...");
     }
     name_shard(path, prefix_bytes, first + 1, count);
     base_fail(err, SLUICE_ERR_MODEL, NULL,
-              "%s: shard %" PRIu32 " of %" PRIu32 " is missing (%" PRIu32 " missing in all)", gguf_shown_path(path),
-              first + 1, count, n_missing);
+              "%s: shard %" PRIu32 " of %" PRIu32 " is missing (%" PRIu32 " missing in all: %s)", gguf_shown_path(path),
+              first + 1, count, n_missing, numbers);
     base_hint(err, "download %.200s into the folder of the first shard", last_part(gguf_shown_path(path)));
     return SLUICE_ERR_MODEL;
 }
 
-static enum sluice_status open_sibling(struct gguf *g, const struct os_calls *os, char *path, size_t prefix_bytes,
-                                       uint32_t i, uint32_t count, struct sluice_error *err)
+static enum sluice_status open_sibling(struct gguf *g, const struct os_calls *os, const struct gguf_lenience *lenient,
+                                       char *path, size_t prefix_bytes, uint32_t i, uint32_t count,
+                                       struct sluice_error *err)
 {
     struct gguf_source s;
     bool missing;
@@ -131,12 +139,14 @@ static enum sluice_status open_sibling(struct gguf *g, const struct os_calls *os
     enum sluice_status status = gguf_source_open_if_there(&s, os, path, &missing, err);
     if (status != SLUICE_OK) return status;
     if (missing) return fail_missing(os, path, prefix_bytes, i, count, err);
-    status = gguf_file_read(&s, path, &g->files[i], err);
+    struct gguf_file **file = &g->files[g->n_files]; /* files[i], unless a shard before could not be opened */
+    s.lenient = lenient;
+    status = gguf_file_read(&s, path, file, err);
     gguf_source_close(&s);
     if (status != SLUICE_OK) return status;
-    g->n_files = (size_t)i + 1;
-    status = check_sibling(g->files[i], i, count, err);
-    gguf_file_drop_values(g->files[i]);
+    g->n_files++;
+    status = check_sibling(*file, i, count, err);
+    gguf_file_drop_values(*file);
     return status;
 }
 
@@ -155,7 +165,9 @@ static enum sluice_status check_total(const struct gguf *g, struct sluice_error 
     return status;
 }
 
-enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, struct sluice_error *err)
+/* Whether the first file is the first of a split model, whose shards are to be opened: *count is above 1. */
+static enum sluice_status check_split(struct gguf *g, const struct os_calls *os, uint32_t *shards,
+                                      size_t *prefix_bytes_out, struct sluice_error *err)
 {
     const struct gguf_file *first = g->files[0];
     uint32_t count = 0, no = 0, name_no = 0, name_count = 0;
@@ -181,7 +193,33 @@ enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, s
                          first->shown, (uint64_t)no + 1, count);
     status = check_first(first, no, count, err);
     if (status != SLUICE_OK) return status;
-    split_name(first->path, &prefix_bytes, &name_no, &name_count);
+    split_name(first->path, prefix_bytes_out, &name_no, &name_count);
+    *shards = count;
+    return SLUICE_OK;
+}
+
+/* A shard could not be opened, which is no reason to stop. One missing shard stands for all. */
+static bool go_on(const struct gguf_lenience *lenient, const struct os_calls *os, const char *path, bool *told_missing,
+                  const struct sluice_error *why)
+{
+    int fd = lenient ? os->open_read(os->user, path, false) : -1;
+    if (fd >= 0) os->close(os->user, fd);
+    if (lenient && fd < 0 && *told_missing) return true;
+    *told_missing |= fd < 0;
+    return gguf_tolerate(lenient, GGUF_FAULT_SHARD, why);
+}
+
+enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, const struct gguf_lenience *lenient,
+                                    struct sluice_error *err)
+{
+    const struct gguf_file *first = g->files[0];
+    struct sluice_error why, *told = lenient ? &why : err;
+    uint32_t count = 1;
+    size_t prefix_bytes = 0;
+    bool told_missing = false;
+    enum sluice_status status = check_split(g, os, &count, &prefix_bytes, told);
+    if (status != SLUICE_OK) return gguf_tolerate(lenient, GGUF_FAULT_SHARD, &why) ? SLUICE_OK : status;
+    if (count <= 1) return SLUICE_OK;
 
     char *path = malloc(prefix_bytes + SUFFIX_BYTES + 1);
     struct gguf_file **files = realloc(g->files, count * sizeof *files);
@@ -191,8 +229,13 @@ enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, s
         return base_fail(err, SLUICE_ERR_MEMORY, GGUF_HINT_MEMORY, "%s: no memory for its shards", first->shown);
     }
     memcpy(path, first->path, prefix_bytes);
-    for (uint32_t i = 1; i < count && status == SLUICE_OK; i++)
-        status = open_sibling(g, os, path, prefix_bytes, i, count, err);
+    for (uint32_t i = 1; i < count && status == SLUICE_OK; i++) {
+        status = open_sibling(g, os, lenient, path, prefix_bytes, i, count, told);
+        name_shard(path, prefix_bytes, i + 1, count);
+        if (status != SLUICE_OK && go_on(lenient, os, path, &told_missing, &why)) status = SLUICE_OK;
+    }
     free(path);
-    return status == SLUICE_OK ? check_total(g, err) : status;
+    if (status != SLUICE_OK || g->n_files < count) return status;
+    status = check_total(g, told);
+    return status != SLUICE_OK && gguf_tolerate(lenient, GGUF_FAULT_SHARD, &why) ? SLUICE_OK : status;
 }

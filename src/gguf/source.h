@@ -10,6 +10,14 @@
 #define GGUF_SHOWN_BYTES 160                      /* of a name in a message */
 #define GGUF_HINT_MEMORY "free memory: end other programs"
 
+/* Who is told of faults that a look at a file goes on from. */
+struct gguf_lenience {
+    gguf_fault_fn *fault;
+    void *user;
+};
+/* Tells; false if faults are not gone on from. */
+bool gguf_tolerate(const struct gguf_lenience *l, enum gguf_fault kind, const struct sluice_error *fault);
+
 struct gguf_source {
     const struct os_calls *os; /* NULL: bytes in memory */
     int fd;
@@ -19,6 +27,8 @@ struct gguf_source {
     uint8_t *window;   /* [have] the first bytes of the file */
     size_t have;
     size_t at; /* the parser's position, <= have */
+
+    const struct gguf_lenience *lenient; /* NULL: the first fault ends it */
 
     /* what the parser is reading, for messages */
     const char *stage; /* "key", "tensor" */

@@ -13,23 +13,27 @@
 struct binder {
     const struct gguf *g;
     struct model *m;
-    bool *used;     /* [gguf_n_tensors] */
-    uint32_t layer; /* that is being bound */
+    bool *used;           /* [gguf_n_tensors] */
+    uint32_t layer;       /* that is being bound */
+    model_fault_fn *told; /* of each fault; or NULL */
+    void *user;
     size_t n_faults;
     char faults[400]; /* the first few, in words */
 };
 
-static void fault(struct binder *b, const char *format, ...) BASE_PRINTF(2, 3);
-static void fault(struct binder *b, const char *format, ...)
+static void fault(struct binder *b, enum model_fault kind, const char *name, const char *format, ...) BASE_PRINTF(4, 5);
+static void fault(struct binder *b, enum model_fault kind, const char *name, const char *format, ...)
 {
-    size_t at = strlen(b->faults);
-    if (at + 120 < sizeof b->faults) {
-        if (at) at += (size_t)snprintf(b->faults + at, sizeof b->faults - at, "; ");
-        va_list args;
-        va_start(args, format);
-        vsnprintf(b->faults + at, sizeof b->faults - at, format, args);
-        va_end(args);
-    }
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (b->told) b->told(b->user, kind, name, text, "");
+    const size_t at = strlen(b->faults);
+    if (at + 120 < sizeof b->faults)
+        snprintf(b->faults + at, sizeof b->faults - at, "%s%.*s", at ? "; " : "", (int)(sizeof b->faults - at - 3),
+                 text);
     b->n_faults++;
 }
 
@@ -76,20 +80,21 @@ static bool tensor_fits(struct binder *b, const struct gguf_tensor *t, const uin
 {
     const bool flat = flags & BIND_FLAT && t->dims[0] == dims[0] && t->dims[1] == dims[1] * dims[2] && t->dims[2] == 1;
     if (!flat && (t->dims[0] != dims[0] || t->dims[1] != dims[1] || t->dims[2] != dims[2] || t->dims[3] != 1)) {
-        fault(b,
+        fault(b, MODEL_FAULT_SHAPE, t->name,
               "tensor '%s' has shape [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], expected [%" PRIu64 ", %" PRIu64
               ", %" PRIu64 "]",
               t->name, t->dims[0], t->dims[1], t->dims[2], dims[0], dims[1], dims[2]);
         return false;
     }
     if (flags & BIND_IDS) {
-        if (t->type != TYPE_I32) fault(b, "tensor '%s' has type %" PRIu32 ", expected I32", t->name, t->type);
+        if (t->type != TYPE_I32)
+            fault(b, MODEL_FAULT_TYPE, t->name, "tensor '%s' has type %" PRIu32 ", expected I32", t->name, t->type);
         return t->type == TYPE_I32;
     }
     if (!quant_type(t->type)) {
         const char *name = quant_type_name(t->type);
-        fault(b, "tensor '%s' has type %s (%" PRIu32 "), which Sluice cannot compute with", t->name,
-              name ? name : "unknown", t->type);
+        fault(b, MODEL_FAULT_TYPE, t->name, "tensor '%s' has type %s (%" PRIu32 "), which Sluice cannot compute with",
+              t->name, name ? name : "unknown", t->type);
         return false;
     }
     return true;
@@ -111,7 +116,7 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
 {
     const struct gguf_tensor *t = find(b, name);
     if (!t) {
-        if (!(flags & BIND_OPTIONAL)) fault(b, "tensor '%s' is missing", name);
+        if (!(flags & BIND_OPTIONAL)) fault(b, MODEL_FAULT_MISSING, name, "tensor '%s' is missing", name);
         return;
     }
     uint64_t want[3];
@@ -123,7 +128,8 @@ static void bind_tensor(struct binder *b, const char *name, const uint8_t dims[3
     out->is_vector = (flags & BIND_VECTOR) != 0;
     if (out->is_vector) {
         if (out->type->form != QUANT_FORM_FLOAT)
-            fault(b, "tensor '%s' has type %s, a float type is expected", name, out->type->name);
+            fault(b, MODEL_FAULT_TYPE, name, "tensor '%s' has type %s, a float type is expected", name,
+                  out->type->name);
         if (out->type->id != QUANT_F32) b->m->converted_bytes += (want[0] * want[1] * want[2] * 4 + 63) / 64 * 64;
     }
     b->m->dense[b->m->n_dense++] = out;
@@ -145,18 +151,19 @@ static void bind_single_experts(struct binder *b, int matrix, const uint64_t dim
         snprintf(name, sizeof name, "blk.%" PRIu32 ".ffn_%s.%" PRIu32 ".weight", layer, matrix_names[matrix], i);
         const struct gguf_tensor *t = find(b, name);
         if (!t) {
-            fault(b, "tensor '%s' is missing", name);
+            fault(b, MODEL_FAULT_MISSING, name, "tensor '%s' is missing", name);
             return;
         }
         if (!tensor_fits(b, t, (const uint64_t[3]){dims[0], dims[1], 1}, 0)) return;
         if (type && type->id != t->type) {
-            fault(b, "tensor '%s' has type %s, the layer's other experts %s", name, quant_type(t->type)->name,
-                  type->name);
+            fault(b, MODEL_FAULT_OTHER, name, "tensor '%s' has type %s, the layer's other experts %s", name,
+                  quant_type(t->type)->name, type->name);
             return;
         }
         type = quant_type(t->type);
         if (t->bytes > UINT32_MAX / 4) {
-            fault(b, "tensor '%s' is %" PRIu64 " bytes, too large for one expert", name, t->bytes);
+            fault(b, MODEL_FAULT_OTHER, name, "tensor '%s' is %" PRIu64 " bytes, too large for one expert", name,
+                  t->bytes);
             return;
         }
         m->each[((size_t)layer * m->hp.n_expert + i) * MODEL_EXPERT_MATRICES + (size_t)matrix] =
@@ -176,7 +183,7 @@ static const struct gguf_tensor *bind_part(struct binder *b, const char *suffix,
     if (!t || !tensor_fits(b, t, dims, 0)) return NULL;
     uint64_t slab = t->bytes / dims[2];
     if (slab > UINT32_MAX / 4) {
-        fault(b, "tensor '%s': one expert is %" PRIu64 " bytes, too large", name, slab);
+        fault(b, MODEL_FAULT_OTHER, name, "tensor '%s': one expert is %" PRIu64 " bytes, too large", name, slab);
         return NULL;
     }
     struct expert_layer *e = &b->m->experts[b->layer];
@@ -208,7 +215,8 @@ static void bind_fused(struct binder *b)
     if (t)
         exps[MODEL_DOWN] = (struct model_expert_place){.type = quant_type(t->type), .part = 1};
     else
-        fault(b, "tensor 'blk.%" PRIu32 ".ffn_down_exps.weight' is missing or unfit", b->layer);
+        fault(b, MODEL_FAULT_MISSING, NULL, "tensor 'blk.%" PRIu32 ".ffn_down_exps.weight' is missing or unfit",
+              b->layer);
 }
 
 static bool has(const struct binder *b, const char *format, uint32_t layer, const char *name)
@@ -242,7 +250,7 @@ static void bind_experts(struct binder *b)
         } else if (has(b, "blk.%" PRIu32 ".ffn_%s.0.weight", b->layer, matrix_names[matrix])) {
             bind_single_experts(b, matrix, dims);
         } else {
-            fault(b, "tensor 'blk.%" PRIu32 ".%s' is missing", b->layer, suffix);
+            fault(b, MODEL_FAULT_MISSING, NULL, "tensor 'blk.%" PRIu32 ".%s' is missing", b->layer, suffix);
         }
     }
 }
@@ -379,12 +387,14 @@ static void find_ignored(struct binder *b, const struct model_keys *k)
     }
 }
 
-enum sluice_status model_bind(const struct gguf *g, struct model **out, struct sluice_error *err)
+static enum sluice_status bind(const struct gguf *g, model_fault_fn *told, void *user, struct model **out,
+                               size_t *n_faults, struct sluice_error *err)
 {
     *out = NULL;
     struct model *m = calloc(1, sizeof *m);
     struct model_keys k = {.g = g, .arch = "", .err = err, .used = calloc(gguf_n_values(g) + 1, sizeof *k.used)};
-    struct binder b = {.g = g, .m = m, .used = calloc(gguf_n_tensors(g) + 1, sizeof *b.used)};
+    struct binder b = {
+        .g = g, .m = m, .told = told, .user = user, .used = calloc(gguf_n_tensors(g) + 1, sizeof *b.used)};
     enum sluice_status st = SLUICE_OK;
     if (!m || !k.used || !b.used) {
         st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the model's directory");
@@ -409,10 +419,57 @@ enum sluice_status model_bind(const struct gguf *g, struct model **out, struct s
     qsort(m->dense, m->n_dense, sizeof *m->dense, by_place);
     *out = m;
 done:
+    *n_faults = b.n_faults;
     free(b.used);
     free(k.used);
     if (st) model_free(m);
     return st;
+}
+
+enum sluice_status model_bind(const struct gguf *g, struct model **out, struct sluice_error *err)
+{
+    size_t n_faults;
+    return bind(g, NULL, NULL, out, &n_faults, err);
+}
+
+/* Keys that every architecture needs. */
+static bool tell_missing_keys(const struct gguf *g, const char *arch, model_fault_fn *tell, void *user)
+{
+    static const char *const needed[] = {"block_count", "embedding_length", "context_length", "attention.head_count",
+                                         "attention.layer_norm_rms_epsilon"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        char key[160], text[200];
+        snprintf(key, sizeof key, "%s.%s", arch, needed[i]);
+        if (gguf_find(g, key)) continue;
+        snprintf(text, sizeof text, "key '%s' is missing", key);
+        tell(user, MODEL_FAULT_KEYS, NULL, text, "the file is damaged or was converted wrongly; download it again");
+        any = true;
+    }
+    return any;
+}
+
+enum sluice_status model_examine(const struct gguf *g, model_fault_fn *tell, void *user, struct sluice_error *err)
+{
+    struct gguf_str name = {"", 0};
+    struct sluice_error why;
+    struct model *m;
+    size_t n_faults;
+    if (gguf_get_str(g, "general.architecture", true, &name, &why)) {
+        tell(user, MODEL_FAULT_KEYS, NULL, why.message, why.hint);
+        return SLUICE_OK;
+    }
+    const struct model_arch *arch = model_arch_find(name.at, name.bytes);
+    if (arch && tell_missing_keys(g, arch->name, tell, user)) return SLUICE_OK;
+    enum sluice_status st = bind(g, tell, user, &m, &n_faults, &why);
+    model_free(m);
+    if (st == SLUICE_ERR_MODEL && !n_faults)
+        tell(user, arch ? MODEL_FAULT_KEYS : MODEL_FAULT_ARCH, NULL, why.message, why.hint);
+    if (st && st != SLUICE_ERR_MODEL) {
+        if (err) *err = why;
+        return st;
+    }
+    return SLUICE_OK;
 }
 
 void model_free(struct model *m)

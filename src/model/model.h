@@ -101,6 +101,20 @@ struct model {
  * cannot compute with (the first is the error's subject, the count of further ones follows). g must outlive the model.
  */
 enum sluice_status model_bind(const struct gguf *g, struct model **out, struct sluice_error *err);
+
+/* What keeps a file from being bound, all of it: for a look at a file that model_bind refuses. */
+enum model_fault {
+    MODEL_FAULT_ARCH, /* not known */
+    MODEL_FAULT_KEYS, /* metadata that is missing or out of range; after one of them tensors are not looked at */
+    MODEL_FAULT_MISSING,
+    MODEL_FAULT_SHAPE,
+    MODEL_FAULT_TYPE, /* of a tensor: nothing computes with it */
+    MODEL_FAULT_OTHER,
+};
+/* text: a clause ("tensor 'x' is missing"); name: of the tensor, or NULL. */
+typedef void model_fault_fn(void *user, enum model_fault kind, const char *name, const char *text, const char *hint);
+/* Nothing is told of a file that model_bind takes. SLUICE_ERR_MEMORY alone. */
+enum sluice_status model_examine(const struct gguf *g, model_fault_fn *fault, void *user, struct sluice_error *err);
 void model_free(struct model *m);
 
 #endif

@@ -163,13 +163,9 @@ static bool is_text(struct gguf_str s, const char *text)
     return s.bytes == strlen(text) && memcmp(s.at, text, s.bytes) == 0;
 }
 
-/* What is asked for instead of the file's pre-tokenizer: a known name, for a tokenizer that has one. */
-static enum sluice_status check_asked(const char *pre, bool bpe, struct sluice_error *err)
+enum sluice_status text_pre_check(const char *pre, struct sluice_error *err)
 {
     char known[SLUICE_MESSAGE_BYTES_MAX - 160];
-    if (!bpe)
-        return base_fail(err, SLUICE_ERR_USAGE, "leave --pre out",
-                         "the model's tokenizer has no pre-tokenizer; --pre has no effect on it");
     if (text_split_known(pre, strlen(pre))) return SLUICE_OK;
     text_split_list(known, sizeof known);
     return base_fail(err, SLUICE_ERR_USAGE, NULL,
@@ -188,7 +184,10 @@ static enum sluice_status make(struct text_tokenizer *t, const struct gguf *g, c
         return base_fail(err, SLUICE_ERR_MODEL, "known: gpt2, llama, gemma4, no_vocab",
                          "tokenizer.ggml.model is '%.*s', a tokenizer that is not known",
                          model.bytes > 64 ? 64 : (int)model.bytes, model.at);
-    if (pre && (status = check_asked(pre, bpe, err))) return status;
+    if (pre && !bpe)
+        return base_fail(err, SLUICE_ERR_USAGE, "leave --pre out",
+                         "the model's tokenizer has no pre-tokenizer; --pre has no effect on it");
+    if (pre && (status = text_pre_check(pre, err))) return status;
     if (none) return SLUICE_OK;
     status = text_vocab_init(&t->vocab, g, log, err);
     if (status != SLUICE_OK) return status;

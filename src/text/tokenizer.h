@@ -19,6 +19,8 @@ enum sluice_status text_tokenizer_create(const struct gguf *g, const struct base
  * known, with the list, or if the file's tokenizer has none. */
 enum sluice_status text_tokenizer_create_as(const struct gguf *g, const char *pre, const struct base_log *log,
                                             struct text_tokenizer **out, struct sluice_error *err);
+/* Whether the name is known: else SLUICE_ERR_USAGE with the list. */
+enum sluice_status text_pre_check(const char *pre, struct sluice_error *err);
 void text_tokenizer_destroy(struct text_tokenizer *t);
 
 size_t text_n_vocab(const struct text_tokenizer *t); /* 0 for no_vocab */

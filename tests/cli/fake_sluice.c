@@ -228,6 +228,12 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
 
 static const struct sluice_heat heat[] = {{0, 1, 0.9}, {1, 2, 0.5}, {0, 3, 0.4}, {1, 0, 0.2}};
 
+enum sluice_status sluice_examine_sized(const struct sluice_options *o, sluice_finding_fn *each, void *user,
+                                        struct sluice_examination *out, size_t bytes, struct sluice_error *err)
+{
+    return base_fail(err, SLUICE_ERR_IO, NULL, "%s: is not looked at here", o->model_path);
+}
+
 size_t sluice_hottest(const sluice_engine *e, struct sluice_heat *out, size_t max)
 {
     for (size_t i = 0; i < max && i < 4; i++) out[i] = heat[i];
