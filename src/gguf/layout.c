@@ -152,7 +152,7 @@ enum sluice_status gguf_file_layout(struct gguf_file *f, struct gguf_source *s, 
     uint64_t end = f->n_rows ? f->header_bytes : directory_end;
     const struct gguf_tensor *cut = NULL;
     struct sluice_error why, *told = s->lenient ? &why : err;
-    bool whole = true; /* every tensor could be placed */
+    bool whole = true, misplaced = false; /* every tensor could be placed; it has been told that one could not */
     for (size_t i = 0; i < f->n_rows; i++) {
         struct gguf_tensor *t = &f->rows[i].t;
         status = place(f, t, &cut, told);
@@ -162,8 +162,9 @@ enum sluice_status gguf_file_layout(struct gguf_file *f, struct gguf_source *s, 
         }
         if (!s->lenient) return status;
         uint32_t len, bytes;
-        if (whole && quant_type_shape(t->type, &len, &bytes)) gguf_tolerate(s->lenient, GGUF_FAULT_LAYOUT, &why);
-        whole = false; /* one is enough to tell of */
+        if (!misplaced && quant_type_shape(t->type, &len, &bytes))
+            misplaced = gguf_tolerate(s->lenient, GGUF_FAULT_LAYOUT, &why); /* one is enough to tell of */
+        whole = false;
         t->bytes = 0;
         if (__builtin_add_overflow(t->offset, f->header_bytes, &t->offset)) t->offset = 0;
     }

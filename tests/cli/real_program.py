@@ -94,11 +94,16 @@ class ExitCodes(Folder):
     def test_each_kind_of_failure_has_its_code(self):
         with open(DEMO, "rb") as model, open(self.path("cut.gguf"), "wb") as cut:
             cut.write(model.read(1 << 20))
+        with open(DEMO, "rb") as model, open(self.path("head.gguf"), "wb") as cut:
+            cut.write(model.read(5000))
         for code, words, say in [
             (5, ["run", "-m", self.path("missing.gguf"), "-p", "x"], "missing.gguf"),
             (3, ["run", "-m", os.path.join(SOURCE, "meson.build"), "-p", "x"], "meson.build"),
             (3, ["run", "-m", self.path("cut.gguf"), "-p", "x"], "cut.gguf"),
-            (3, ["inspect", self.path("cut.gguf")], "cut.gguf"),
+            (3, ["inspect", self.path("head.gguf")], "head.gguf"),
+            (3, ["inspect", os.path.join(SOURCE, "meson.build")], "meson.build"),
+            (5, ["inspect", self.path("missing.gguf")], "missing.gguf"),
+            (2, ["inspect", DEMO, "--memory", "lots"], "lots"),
             (3, ["quantize", self.path("cut.gguf"), self.path("out"), "--type", "F16"], "cut.gguf"),
             (2, ["run", "-m", DEMO, "-p", "x", "--memory", "lots"], "lots"),
             (2, ["run", "-m", DEMO, "-p", "x", "--ctx", "0"], "--ctx"),
@@ -120,7 +125,11 @@ class Inspect(Folder):
         model = os.path.join(ARCH, "qwen3moe-moe.gguf")
         seen = json.loads(run("inspect", model, "--json")[0])
         self.assertEqual(seen["metadata"]["general.architecture"], "qwen3moe")
-        self.assertEqual(seen["sluice"], {"runs": True, "verdict": "yes", "why": ""})
+        smallest = seen["sluice"].pop("smallest_memory_bytes")
+        self.assertTrue(1 << 20 < smallest < 1 << 30)
+        note = {"code": "note", "message": "the file has no tokenizer: it is given token ids, not text", "hint": ""}
+        self.assertIn(note, seen["sluice"].pop("notes"))
+        self.assertEqual(seen["sluice"], {"kind": "a language model", "runs": True, "verdict": "yes", "why": "", "reasons": []})
         self.assertEqual((seen["experts"]["per_layer"], seen["experts"]["used"]), (8, 3))
         self.assertEqual(seen["files"], [{"path": model, "bytes": os.path.getsize(model)}])
         self.assertEqual(sum(t["bytes"] for t in seen["tensors"]), seen["tensor_bytes"])
@@ -130,7 +139,7 @@ class Inspect(Folder):
 
     def test_text_of_the_bundled_model(self):
         out = run("inspect", DEMO)[0].decode()
-        for line in ["runs          yes", 'architecture  "qwen3moe"', "experts       32 a layer, 4 used",
+        for line in ["is            a language model", "runs          yes", "memory        at least ", 'architecture  "qwen3moe"', "experts       32 a layer, 4 used",
                      "(gate Q4_K, up Q4_K, down Q4_K)", "tokenizer.ggml.pre", "blk.7.ffn_down_exps.weight"]:
             self.assertIn(line, out)
 
@@ -161,6 +170,139 @@ class Inspect(Folder):
         seen = json.loads(run("inspect", os.path.join(ORACLE, "vocab", "qwen2.gguf"), "--json")[0])
         self.assertEqual((seen["sluice"]["runs"], seen["sluice"]["verdict"]), (False, "vocabulary only"))
         self.assertGreater(seen["metadata"]["tokenizer.ggml.tokens"]["n"], 100000)
+
+
+def string(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def write_gguf(path, values, tensors):
+    """values: {key: str, int, float or list of str}; tensors: [(name, dims, type, bytes)], one behind the other."""
+    def value(v):
+        if isinstance(v, str):
+            return struct.pack("<I", 8) + string(v)
+        if isinstance(v, list):
+            return struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(string, v))
+        return struct.pack("<If", 6, v) if isinstance(v, float) else struct.pack("<II", 4, v)
+    head, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)), 0
+    head += b"".join(string(k) + value(v) for k, v in values.items())
+    for name, dims, kind, size in tensors:
+        head += string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, at)
+        at += -(-size // 32) * 32
+    with open(path, "wb") as out:
+        out.write(head + bytes(-len(head) % 32 + at))
+
+
+# A model of which nothing is right but that it is one.
+QWEN = {"general.architecture": "qwen3moe", "qwen3moe.block_count": 1, "qwen3moe.embedding_length": 32, "qwen3moe.context_length": 512,
+        "qwen3moe.attention.head_count": 2, "qwen3moe.attention.layer_norm_rms_epsilon": 1e-6, "qwen3moe.expert_count": 4,
+        "qwen3moe.expert_used_count": 2, "qwen3moe.expert_feed_forward_length": 32}
+VOCABULARY = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": ["a", "b", "ab"], "tokenizer.ggml.merges": ["a b"]}
+
+
+class WhyNot(Folder):
+    """Everything that keeps a file from running."""
+
+    def look(self, *words):
+        seen = json.loads(run("inspect", *words, "--json")[0])["sluice"]
+        out = run("inspect", *words)[0].decode()
+        for said in seen["reasons"] + seen["notes"]:
+            if said["code"] != "memory":  # the process is measured, and two of them differ by some pages
+                self.assertIn(said["message"], out)
+                self.assertIn(said["hint"], out)
+        self.assertEqual(seen["why"], seen["reasons"][0]["message"] if seen["reasons"] else "")
+        return seen, [r["code"] for r in seen["reasons"]], " ".join(r["message"] + " " + r["hint"] for r in seen["reasons"])
+
+    def made(self, values, tensors=(("token_embd.weight", (32, 3), 0, 384),)):
+        write_gguf(self.path("made.gguf"), values, list(tensors))
+        return self.look(self.path("made.gguf"))
+
+    def test_all_reasons_at_once(self):
+        tensors = [("token_embd.weight", (32, 3), 0, 384), ("blk.0.ffn_up_exps.weight", (256, 8, 4), 144, 0), ("blk.0.attn_q.weight", (256, 8), 144, 0),
+                   ("blk.0.attn_k.weight", (256, 8), 4711, 0)]
+        seen, codes, said = self.made({**QWEN, **VOCABULARY, "general.architecture": "qwen9moe", "tokenizer.ggml.pre": "qwen9"}, tensors)
+        self.assertEqual((seen["runs"], seen["verdict"], seen["kind"]), (False, "no", "a language model"))
+        self.assertEqual(codes, ["tensor-type", "tensor-type", "architecture", "pre-tokenizer"])
+        for text in ["2 tensors have type IQ4_KS (144)", "ik_llama.cpp", "1 tensor has type without a known name (4711)", "'qwen9moe'",
+                     "qwen3moe, qwen3next", "'qwen9'", "--pre"]:
+            self.assertIn(text, said)
+
+    def test_keys_and_tensors(self):
+        seen, codes, said = self.made({"general.architecture": "olmoe", "olmoe.block_count": 2})
+        self.assertEqual(codes, ["keys"] * 4)
+        for key in ["embedding_length", "context_length", "attention.head_count", "attention.layer_norm_rms_epsilon"]:
+            self.assertIn(f"'olmoe.{key}' is missing", said)
+        tensors = [("token_embd.weight", (32, 3), 0, 384), ("blk.0.attn_q.weight", (32, 64), 0, 8192), ("blk.0.attn_k.weight", (32, 32), 26, 4096)]
+        seen, codes, said = self.made(QWEN, tensors)
+        self.assertEqual(codes, ["tensors", "tensors", "tensors"])
+        for text in ["'blk.0.attn_k.weight' has type I32", "tensors are missing: output_norm.weight, blk.0.attn_norm.weight",
+                     "1 tensor has another shape: tensor 'blk.0.attn_q.weight' has shape [32, 64, 1], expected [32, 32, 1]"]:
+            self.assertIn(text, said)
+        self.assertEqual(self.made({**QWEN, "qwen3moe.attention.head_count": 0})[1], ["keys"])
+
+    def test_tokenizers(self):
+        for change, code, text in [({"tokenizer.ggml.model": "bert"}, "tokenizer", "'bert'"), ({"tokenizer.ggml.merges": "x"}, "tokenizer", "merges")]:
+            seen, codes, said = self.made({**QWEN, **VOCABULARY, **change})
+            self.assertEqual((codes[-1], "tensors" in codes), (code, True))
+            self.assertIn(text, said)
+        both = {**QWEN, **VOCABULARY, "tokenizer.ggml.pre": "qwen9"}
+        del both["tokenizer.ggml.merges"]
+        self.assertEqual(self.made(both)[1][-2:], ["pre-tokenizer", "tokenizer"])
+        self.assertEqual(self.look(self.path("made.gguf"), "--pre", "qwen2")[1][-1:], ["tokenizer"])
+        self.assertEqual(self.look(os.path.join(ARCH, "olmoe-moe.gguf"), "--pre", "qwen2")[1], ["option"])
+        self.assertIn("kimi-k2", run("inspect", DEMO, "--pre", "qwen9", code=2)[1].decode())
+        seen = self.made({**QWEN, **VOCABULARY})[0]
+        self.assertEqual([n["code"] for n in seen["notes"]], ["chat-template"])
+        self.assertIn("no chat template", seen["notes"][0]["message"])
+        seen = self.made({**QWEN, **VOCABULARY, "tokenizer.chat_template": "{% include 'x' %}"})[0]
+        self.assertIn("is not used", seen["notes"][0]["message"])
+
+    def test_files_that_are_not_whole(self):
+        with open(DEMO, "rb") as model, open(self.path("cut.gguf"), "wb") as cut:
+            cut.write(model.read(2 << 20))
+        seen, codes, said = self.look(self.path("cut.gguf"))
+        self.assertEqual((codes, seen["verdict"]), (["truncated"], "no"))
+        self.assertIn("needs 31512960 bytes and has 2097152", said)
+        split = {**QWEN, **VOCABULARY, "split.no": 0, "split.count": 4}
+        first = self.path("m-00001-of-00004.gguf")
+        write_gguf(first, split, [("token_embd.weight", (32, 3), 0, 384)])
+        write_gguf(self.path("m-00003-of-00004.gguf"), {"split.no": 2, "split.count": 4}, [("output_norm.weight", (32,), 0, 128)])
+        seen, codes, said = self.look(first)
+        self.assertEqual(codes, ["shards"])  # what else is missing may lie in those
+        for text in ["(2 missing in all: 2, 4)", "download m-00002-of-00004.gguf"]:
+            self.assertIn(text, said)
+        seen, codes, said = self.look(self.path("m-00003-of-00004.gguf"))
+        self.assertEqual(codes[0], "shards")
+        self.assertIn("open m-00001-of-00004.gguf", said)
+
+    def test_too_little_memory(self):
+        seen, codes, said = self.look(DEMO, "--memory", "1M")
+        self.assertEqual((codes, seen["runs"], seen["verdict"]), (["memory"], False, "not on this machine"))
+        least = seen["smallest_memory_bytes"] + (1 << 20)
+        self.assertIn("--memory", said)
+        seen, codes, said = self.look(DEMO, "--memory", str(least))
+        self.assertEqual((codes, seen["runs"], seen["verdict"]), ([], True, "yes"))
+        seen, codes, said = self.look(DEMO, "--simulate-used-memory", "9000G")
+        self.assertEqual((codes, seen["verdict"]), (["memory"], "not on this machine"))
+
+    def test_other_files(self):
+        for values, kind, more in [
+            ({"general.architecture": "clip", "general.type": "mmproj", "clip.projector_type": "pixtral"}, "a vision or audio projector", 'projector "pixtral"'),
+            ({"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora", "adapter.lora.alpha": 16.0}, "a LoRA adapter", "alpha 16"),
+            ({"general.architecture": "whisper"}, "a speech model", ""),
+            ({"general.architecture": "flux"}, "a model that makes images", ""),
+            ({"general.architecture": "bert"}, "an embedding model", ""),
+            ({"general.type": "imatrix"}, "an importance matrix", ""),
+            ({"general.name": "x"}, "a GGUF file that names no architecture", ""),
+        ]:
+            with self.subTest(kind=kind):
+                seen, codes, said = self.made(values)
+                self.assertEqual((codes, seen["runs"], seen["verdict"]), (["kind"], False, "no"))
+                self.assertTrue(seen["kind"].startswith(kind))
+                self.assertIn(kind if values.get("general.name") is None else "'general.architecture' is missing", said)
+                self.assertIn(more, run("inspect", self.path("made.gguf"))[0].decode().split("\n")[2])
+        seen, codes, said = self.made({**QWEN, **VOCABULARY}, ())
+        self.assertEqual((seen["kind"], seen["verdict"], codes), ("the vocabulary of a language model", "vocabulary only", []))
 
 
 class Tokenize(Folder):

@@ -102,11 +102,11 @@ static void missing_shards(void **state)
     put_model(x);
     remove(folder_path(x->folder, "m-00003-of-00003.gguf"));
     open_fails(x, "m-00001-of-00003.gguf");
-    error_says(&x->err, SLUICE_ERR_MODEL, "m-00003-of-00003.gguf: shard 3 of 3 is missing (1 missing in all)",
+    error_says(&x->err, SLUICE_ERR_MODEL, "m-00003-of-00003.gguf: shard 3 of 3 is missing (1 missing in all: 3)",
                "download m-00003-of-00003.gguf into", NULL);
     remove(folder_path(x->folder, "m-00002-of-00003.gguf"));
     open_fails(x, "m-00001-of-00003.gguf");
-    error_says(&x->err, SLUICE_ERR_MODEL, "m-00002-of-00003.gguf: shard 2 of 3", "(2 missing in all)", NULL);
+    error_says(&x->err, SLUICE_ERR_MODEL, "m-00002-of-00003.gguf: shard 2 of 3", "(2 missing in all: 2, 3)", NULL);
 }
 
 static void opened_through_another_shard(void **state)
