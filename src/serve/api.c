@@ -1,5 +1,6 @@
 /* The table of endpoints. */
 #include "serve/api.h"
+#include "serve/page.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,9 @@ static const struct endpoint endpoints[] = {
      .writer = &writer_chat},
 };
 
+/* The page's files are no secret, and without them nobody could be asked for a key. */
+static const struct endpoint page = {.method = "GET", .kind = ENDPOINT_PAGE, .open = true};
+
 const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known)
 {
     *path_known = false;
@@ -35,7 +39,9 @@ const struct endpoint *endpoint_find(const char *method, const char *path, bool 
         *path_known = true;
         if (!strcmp(endpoints[i].method, method)) return &endpoints[i];
     }
-    return NULL;
+    if (!page_find(path)) return NULL;
+    *path_known = true;
+    return !strcmp(page.method, method) ? &page : NULL;
 }
 
 const char *endpoint_methods(const char *path, char out[64])
@@ -45,5 +51,6 @@ const char *endpoint_methods(const char *path, char out[64])
         const size_t n = strlen(out);
         if (!strcmp(endpoints[i].path, path)) snprintf(out + n, 64 - n, ", %s", endpoints[i].method);
     }
+    if (page_find(path)) snprintf(out, 64, "OPTIONS, %s", page.method);
     return out;
 }

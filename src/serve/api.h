@@ -9,6 +9,7 @@ enum endpoint_kind {
     ENDPOINT_AT_ONCE,   /* answered by the HTTP thread, from what others have published */
     ENDPOINT_BY_CLERK,  /* text work: tokens, templates */
     ENDPOINT_GENERATES, /* needs the engine */
+    ENDPOINT_PAGE,      /* a file of the page (page.h) */
 };
 
 struct endpoint {

@@ -1,6 +1,7 @@
 /* The HTTP thread: libmicrohttpd with one internal thread and epoll. It receives requests, hands them on, lets their
  * connections rest while others work, and writes answers as they come. It never computes and never waits. */
 #include "serve/api.h"
+#include "serve/page.h"
 #include "serve/scheduler.h"
 #include "serve/server.h"
 
@@ -185,7 +186,7 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     if (!open && !key_good(s, c)) return fault_set(f, 401, NULL, "a valid API key is needed");
     if (!e && path_known) return fault_set(f, 405, NULL, "%.20s is not allowed here", method);
     if (!e) return fault_set(f, 404, NULL, "there is nothing at %.200s", path);
-    if (e->kind == ENDPOINT_AT_ONCE) return true;
+    if (e->kind == ENDPOINT_AT_ONCE || e->kind == ENDPOINT_PAGE) return true;
     const char *length = header(c, "Content-Length");
     if (length && strtoull(length, NULL, 10) > s->options.body_bytes_max)
         return fault_set(f, 413, NULL, "the body has %.20s bytes, at most %zu are allowed (--max-body)", length,
@@ -281,6 +282,21 @@ static enum MHD_Result answer_at_once(struct exchange *x, struct MHD_Connection 
     return send_body(x->server, c, status, type, status == 503 ? 5 : 0, &body);
 }
 
+static enum MHD_Result answer_page(struct exchange *x, struct MHD_Connection *c, const char *path)
+{
+    const struct page_file *file = page_find(path);
+    const char *seen = header(c, "If-None-Match");
+    const bool same = seen && strstr(seen, file->etag);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(same ? 0 : file->n, (void *)(uintptr_t)file->bytes, MHD_RESPMEM_PERSISTENT);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, "ETag", file->etag);
+    MHD_add_response_header(response, "Cache-Control", "no-cache"); /* asks each time whether it has changed */
+    MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    return send_response(x->server, c, same ? 304 : 200, same ? NULL : file->type, 0, response);
+}
+
 /* All events are there. */
 static enum MHD_Result send_whole(struct exchange *x, struct MHD_Connection *c)
 {
@@ -317,7 +333,9 @@ static enum MHD_Result go_on(struct exchange *x, struct MHD_Connection *c, const
     if (state == EXCHANGE_WAITING && (!ended || x->request.stream) && !gone) rest(x, c); /* woken too early */
     pthread_mutex_unlock(&s->lock);
     switch (state) {
-    case EXCHANGE_RECEIVING: return x->endpoint->kind == ENDPOINT_AT_ONCE ? answer_at_once(x, c) : hand_on(x, c);
+    case EXCHANGE_RECEIVING:
+        if (x->endpoint->kind == ENDPOINT_PAGE) return answer_page(x, c, path);
+        return x->endpoint->kind == ENDPOINT_AT_ONCE ? answer_at_once(x, c) : hand_on(x, c);
     case EXCHANGE_WAITING: return gone ? MHD_NO : ended && !x->request.stream ? send_whole(x, c) : MHD_YES;
     case EXCHANGE_STREAMING: /* one that failed before it began is no stream */
         return only_failed ? send_whole(x, c) : send_stream(x, c);
