@@ -17,8 +17,8 @@ extern const struct page_file page_files[];
 extern const size_t page_n_files;
 
 /* The page runs and loads nothing but its own files, and no other site may frame it. */
-#define PAGE_POLICY                                                                                                    \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "   \
+#define PAGE_POLICY                                                                                                  \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " \
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 const struct page_file *page_find(const char *path); /* NULL: none */

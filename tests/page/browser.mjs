@@ -345,9 +345,10 @@ test('says what goes wrong, and goes on', async () => {
 });
 
 test('waits while the model loads', async () => {
-  const loading = new Mock({ layers: 4, experts: 8, used: 2, loadingMs: 900 });
+  const loading = new Mock({ layers: 4, experts: 8, used: 2, loading: 0.43 });
   const page = await open(await loading.listen());
-  await page.waitForFunction(() => /Loading the model/.test(document.getElementById('server-state').textContent));
+  await page.waitForFunction(() => /Loading the model: 43/.test(document.getElementById('server-state').textContent));
+  loading.options.loading = 0;
   await ready(page);
   assert.ok(page.complaints.every((c) => /503/.test(c)), page.complaints.join('\n'));
   await page.context().close();

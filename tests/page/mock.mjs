@@ -44,7 +44,7 @@ function random(seed) {
   };
 }
 
-// options: { layers, experts, used, key, loadingMs, delayMs, answer, thoughts, failWith }
+// options: { layers, experts, used, key, loading (a share), delayMs, answer, thoughts, failWith }
 export class Mock {
   constructor(options = {}) {
     this.options = { layers: 48, experts: 128, used: 8, delayMs: 8, answer: ANSWER, thoughts: THOUGHTS, ...options };
@@ -138,8 +138,8 @@ export class Mock {
     };
     if (path === '/' || path.startsWith('/page/')) return this.#file(path === '/' ? 'index.html' : path.slice(6), r);
     if (path === '/health') {
-      const left = (this.options.loadingMs ?? 0) - (Date.now() - this.began);
-      return left > 0 ? json({ status: 'loading model', progress: 1 - left / this.options.loadingMs }, 503) : json({ status: 'ok' });
+      const { loading } = this.options;
+      return loading ? json({ status: 'loading model', progress: loading }, 503) : json({ status: 'ok' });
     }
     if (this.options.key && q.headers.authorization !== `Bearer ${this.options.key}`)
       return json({ error: { message: 'a valid API key is needed', type: 'authentication_error' } }, 401);

@@ -28,7 +28,7 @@ def code():
 
 def documents():
     for where, folders, names in os.walk(SOURCE):
-        folders[:] = sorted(f for f in folders if not f.startswith(("build", ".")))
+        folders[:] = sorted(f for f in folders if not f.startswith(("build", ".", "node_modules")))
         for name in sorted(names):
             if name.endswith(".md"):
                 yield os.path.join(where, name)
