@@ -128,6 +128,23 @@ static void missing_and_misshapen(void **state)
     }
 }
 
+/* The small sizes of gemma4 have what the architecture here has not: refused by key and value, not misread. */
+static void gemma4_beyond(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *word;
+    } sets[] = {{"gemma4.embedding_length_per_layer_input", "is 64: embeddings by layer are not supported"},
+                {"gemma4.attention.shared_kv_layers", "layers that share keys and values are not supported"}};
+    char from[SUPPORT_PATH_MAX], to[SUPPORT_PATH_MAX];
+    assert_true(support_golden("arch/gemma4-moe.gguf", from));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        file_in_folder("set.gguf", to);
+        rewrite_gguf(from, to, &(struct rewrite){.set_u32_key = sets[i].key, .set_u32 = i ? 1 : 64});
+        refuse(to, sets[i].key, sets[i].word);
+    }
+}
+
 static void all_nan(uint8_t *data, size_t bytes)
 {
     for (size_t i = 0; i + 1 < bytes; i += 2) {
@@ -199,8 +216,8 @@ static void unknown_types(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_tensor_an_expert), cmocka_unit_test(split_file),
-                                       cmocka_unit_test(missing_and_misshapen), cmocka_unit_test(nan_weights),
-                                       cmocka_unit_test(unknown_types)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_tensor_an_expert),  cmocka_unit_test(split_file),
+                                       cmocka_unit_test(missing_and_misshapen), cmocka_unit_test(gemma4_beyond),
+                                       cmocka_unit_test(nan_weights),           cmocka_unit_test(unknown_types)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

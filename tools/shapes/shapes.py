@@ -75,6 +75,7 @@ class Model:
         self.arch, self.n_embd, self.n_vocab = arch, n_embd, n_vocab
         self.keys, self.tensors = [], []
         self.key("general.architecture", STRING, arch)
+        self.key("general.name", STRING, f"random weights in the shape of {arch}")
 
     def key(self, name, kind, value):
         self.keys.append((name, kind, value))
