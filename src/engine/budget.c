@@ -135,5 +135,11 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     in.kv_fixed_bytes = n_sessions * (model_kv_fixed_bytes(hp) + 63);
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     in.kv_token_bytes *= n_sessions;
-    return st ? st : plan_make(&in, &e->plan, err);
+    if (!st) st = plan_make(&in, &e->plan, err);
+    if (st != SLUICE_ERR_MEMORY || !in.prefix_bytes || e->asks.prefix_memory.unit != PLAN_AUTO || e->options.prefix_dir)
+        return st;
+    in.prefix_bytes = 0; /* nobody has asked for these by number */
+    st = plan_make(&in, &e->plan, err);
+    if (!st) base_log(&e->log, BASE_LOG_NOTE, "no memory is set aside for prefixes: the budget has none to spare");
+    return st;
 }

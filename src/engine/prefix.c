@@ -1,5 +1,6 @@
 #include "engine/prefix.h"
 
+#include "base/hash.h"
 #include "engine/engine.h"
 #include "gguf/gguf.h"
 
@@ -7,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AUTO_SHARE 16u /* of the machine's limit */
+#define AUTO_SHARE 16u /* of the budget */
 #define AUTO_BYTES_MAX ((uint64_t)1 << 30)
+#define PRINT_PIECES 4u /* of a tensor */
+#define PRINT_BYTES ((size_t)4 << 10)
 #define OUTDATED_MAX 4 /* states before a new one that are looked at */
 
 /* ---- opening ---- */
@@ -33,7 +36,8 @@ enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct s
     if (st) return st;
     const uint64_t least = prefix_tree_least_bytes(&s), limit = e->machine_limit_bytes;
     if (asked->unit == PLAN_AUTO) {
-        s.bytes = limit / AUTO_SHARE < AUTO_BYTES_MAX ? limit / AUTO_SHARE : AUTO_BYTES_MAX;
+        const uint64_t budget = plan_budget(&e->asks.memory, limit);
+        s.bytes = budget / AUTO_SHARE < AUTO_BYTES_MAX ? budget / AUTO_SHARE : AUTO_BYTES_MAX;
         if (s.bytes < least && e->options.prefix_dir) s.bytes = least;
         if (s.bytes < least) {
             char a[24], b[24];
@@ -71,6 +75,24 @@ static uint64_t plan_row(const sluice_engine *e)
     return 0;
 }
 
+/* Two models can have the same header: tunings of one base, other quantisations. So a sample of every tensor that is in
+ * memory counts too. */
+static uint64_t fingerprint(const sluice_engine *e)
+{
+    const struct model *m = e->model;
+    struct base_hash h;
+    base_hash_init(&h, gguf_fingerprint(e->gguf));
+    for (size_t i = 0; i < m->n_dense; i++) {
+        const struct model_tensor *t = m->dense[i];
+        const bool widened = t->is_vector && t->type != quant_type(QUANT_F32); /* from 16-bit floats */
+        const uint64_t bytes = widened ? 2 * t->bytes : t->bytes;
+        const size_t piece = bytes < PRINT_BYTES ? (size_t)bytes : PRINT_BYTES;
+        for (uint64_t k = 0; k < PRINT_PIECES; k++)
+            base_hash_add(&h, (const uint8_t *)t->data + (bytes - piece) / (PRINT_PIECES - 1) * k, piece);
+    }
+    return base_hash_value(&h);
+}
+
 enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err)
 {
     struct engine_prefix *p = &e->prefix;
@@ -88,16 +110,15 @@ enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err)
     model_kv_place(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->kv.at, &p->layout); /* no session is open yet */
     p->on = true;
     if (!e->options.prefix_dir) return SLUICE_OK;
-    const struct prefix_disk_config c = {.os = e->os,
-                                         .log = &e->log,
-                                         .tree = &p->store.tree,
-                                         .owner = {.fingerprint = gguf_fingerprint(e->gguf),
-                                                   .shape = model_kv_shape(&p->layout),
-                                                   .kv_type = e->asks.kv_type},
-                                         .payload_bytes = payload_bytes,
-                                         .user = &p->layout,
-                                         .folder = e->options.prefix_dir,
-                                         .limit_bytes = e->asks.prefix_limit_bytes};
+    const struct prefix_disk_config c = {
+        .os = e->os,
+        .log = &e->log,
+        .tree = &p->store.tree,
+        .owner = {.fingerprint = fingerprint(e), .shape = model_kv_shape(&p->layout), .kv_type = e->asks.kv_type},
+        .payload_bytes = payload_bytes,
+        .user = &p->layout,
+        .folder = e->options.prefix_dir,
+        .limit_bytes = e->asks.prefix_limit_bytes};
     return prefix_disk_open(&c, &p->store.disk, err);
 }
 

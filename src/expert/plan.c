@@ -141,17 +141,19 @@ static enum sluice_status choose_experts(const struct plan_input *in, struct cho
     return SLUICE_OK;
 }
 
+uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes)
+{
+    if (memory->unit == PLAN_AUTO) return machine_limit_bytes / 5 * 4;
+    return memory->unit == PLAN_PERCENT ? percent_of(memory->value, machine_limit_bytes) : (uint64_t)memory->value;
+}
+
 /* The number in front of the rows: the user's, or 80 % of the limit. */
 static enum sluice_status choose_budget(const struct plan_input *in, uint64_t *budget, struct sluice_error *err)
 {
     uint64_t limit = in->machine_limit_bytes;
-    switch (in->memory.unit) {
-    case PLAN_AUTO: *budget = limit / 5 * 4; return SLUICE_OK;
-    case PLAN_PERCENT: *budget = percent_of(in->memory.value, limit); return SLUICE_OK;
-    case PLAN_BYTES: break;
-    case PLAN_COUNT: return base_fail(err, SLUICE_ERR_USAGE, NULL, "--memory takes a size, not a count");
-    }
-    *budget = (uint64_t)in->memory.value;
+    if (in->memory.unit == PLAN_COUNT)
+        return base_fail(err, SLUICE_ERR_USAGE, NULL, "--memory takes a size, not a count");
+    *budget = plan_budget(&in->memory, limit);
     if (*budget <= limit) return SLUICE_OK;
     char a[24], b[24], t[24], option[32];
     base_fail(err, SLUICE_ERR_MEMORY, NULL,

@@ -57,6 +57,8 @@ struct plan {
     uint32_t ctx, chunk;
     uint64_t smallest_bytes; /* the smallest budget that would do; set by a refusal for too little memory too */
 };
+/* The budget that a wish comes to on a machine with this limit, whether it can be had or not. */
+uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes);
 /* SLUICE_ERR_MEMORY: over the machine's limit, or under the floor; both numbers and the smallest that would do are in
  * the text. */
 enum sluice_status plan_make(const struct plan_input *in, struct plan *out, struct sluice_error *err);

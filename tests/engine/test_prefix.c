@@ -408,6 +408,20 @@ static void test_options(void **state)
         if (!strcmp(l.rows[i].name, "prefixes")) row = l.rows[i].bytes;
     assert_true(row > 0);
     close_engine(&x);
+    /* The smallest budget still does, with fewer or none of them if nobody has named a number. */
+    x.o.plan_only = true;
+    x.o.prefix_memory = NULL;
+    x.o.memory = "1M";
+    assert_int_equal(engine_open(os_system(), &x.o, &x.e, &err), SLUICE_ERR_MEMORY);
+    char least[64];
+    snprintf(least, sizeof least, "%s", strstr(err.hint, "--memory ") + 9);
+    x.o.memory = least;
+    x.o.prefix_memory = "auto";
+    CHECK(engine_open(os_system(), &x.o, &x.e, &err));
+    sluice_engine_close(x.e);
+    x.o.prefix_memory = "64M";
+    assert_int_equal(engine_open(os_system(), &x.o, &x.e, &err), SLUICE_ERR_MEMORY);
+    assert_non_null(strstr(err.hint, "--memory"));
 }
 
 int main(void)
