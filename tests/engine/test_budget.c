@@ -151,13 +151,13 @@ static void refusal_names_what_would_do(void **state)
  *
  * The library in a fork: three topics in three languages (this model's experts differ by language), turns that follow
  * each other, a prompt of several chunks whose experts come in waves, memory that gets short in the middle of it and
- * comes back, and all that is known beforehand switched on. */
+ * comes back, and all that is known beforehand switched on; prefixes of turns are kept and taken up again. */
 
 enum { SMALLEST = 0 }; /* a budget: the least that is legal, and so many experts more */
 
 struct how {
     unsigned memory_mib, experts_more, threads;
-    bool verify, pin_file; /* else automatic ones */
+    bool verify, pin_file /* else automatic ones */, prefixes;
 };
 
 struct told { /* by the child, through a pipe */
@@ -172,7 +172,7 @@ struct told { /* by the child, through a pipe */
 #define CTX 400
 #define REPLY 10
 
-static char room[64], usage[100], hotlist[100], pins[100];
+static char room[64], usage[100], hotlist[100], pins[100], prefixes[100];
 static const char english[] = "And God said unto Moses, Go unto Pharaoh, and say unto him, Thus saith the LORD";
 static const char italian[] =
     "Quel ramo del lago di Como, che volge a mezzogiorno, tra due catene non interrotte di monti";
@@ -221,14 +221,18 @@ static bool turn(sluice_session *s, const char *text, struct fault_os *f, uint64
     const struct sluice_encode_options plain = {0};
     if (fails(t, sluice_encode(s->engine, text, strlen(text), &plain, ids, CTX, &n, &err))) return false;
     if (n > t->longest) t->longest = (uint32_t)n;
+    size_t known = 0;
+    if (s->n == 0 && fails(t, sluice_session_reuse(s, ids, n, &known, &err))) return false;
     for (int i = 0; i <= REPLY; i++) {
-        if (fails(t, sluice_eval(s, ids, n, logits, NULL, NULL, &err))) return false;
+        if (fails(t, sluice_eval(s, ids + known, n - known, logits, NULL, NULL, &err))) return false;
+        known = 0;
         ids[0] = 0;
         for (int32_t k = 1; k < 4096; k++)
             if (logits[k] > logits[ids[0]]) ids[0] = k;
         n = 1;
         fault_skip_time(f, step_ns);
     }
+    if (fails(t, sluice_session_keep(s, &err))) return false;
     sluice_stats(s->engine, &t->stats);
     for (int k = 0; k < SLUICE_PREFETCH_MAX && t->stats.prefetch[k].name; k++)
         snprintf(t->names[k], sizeof t->names[k], "%s", t->stats.prefetch[k].name);
@@ -257,7 +261,7 @@ static bool talk(sluice_engine *e, struct fault_os *f, struct os_memory *memory,
     sluice_session_close(s);
     if (!good || fails(t, sluice_session_open(e, &s, &err))) return false;
     fault_skip_time(f, 61 * second);
-    good = turn(s, italian, f, second, t);
+    good = turn(s, english, f, second, t) && turn(s, italian, f, second, t);
     sluice_session_close(s);
     return good;
 }
@@ -284,6 +288,10 @@ static void everything(const struct how *how, struct told *t)
     o.hotlist_path = access(hotlist, R_OK) ? NULL : hotlist;
     o.pin = how->pin_file ? pins : "auto";
     o.prefetch = "lookahead,transitions,next";
+    if (how->prefixes) {
+        o.prefix_memory = "3M";
+        o.prefix_dir = prefixes;
+    }
     uint64_t budget = (uint64_t)how->memory_mib * MIB;
     if (how->memory_mib == SMALLEST && !find_smallest(&f.calls, o, &budget, t)) return;
     sluice_engine *e;
@@ -338,10 +346,11 @@ static struct told run_everything(const struct how *how, uint64_t *peak, uint64_
 static void holds_with_everything_at_once(void **state)
 {
     (void)state;
-    static const struct how hows[] = {{.memory_mib = 30, .threads = 2, .verify = true}, /* makes the lists */
-                                      {.memory_mib = 21, .threads = 1, .pin_file = true},
-                                      {.memory_mib = SMALLEST, .experts_more = 1, .threads = 1, .verify = true},
-                                      {.memory_mib = SMALLEST, .threads = 1}};
+    static const struct how hows[] = {
+        {.memory_mib = 30, .threads = 2, .verify = true, .prefixes = true}, /* makes the lists */
+        {.memory_mib = 24, .threads = 1, .pin_file = true, .prefixes = true},
+        {.memory_mib = SMALLEST, .experts_more = 1, .threads = 1, .verify = true},
+        {.memory_mib = SMALLEST, .threads = 1}};
     for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
         uint64_t peak, group_peak, guesses = 0, warmed = 0;
         const struct told t = run_everything(&hows[i], &peak, &group_peak);
@@ -364,6 +373,8 @@ static void holds_with_everything_at_once(void **state)
         assert_true(s->shrinks > 0 && s->shrunk_bytes > 0 && s->grows > 0);
         if (above < MIB) continue;
         assert_true(guesses > 0);
+        if (hows[i].prefixes)
+            assert_true(s->prefix_tokens > 0 && (s->prefix_written_bytes > 0 || s->prefix_read_bytes > 0));
         if (hows[i].pin_file) assert_true(t.pinned_most > 0 && warmed > 0);
     }
 }
@@ -437,6 +448,7 @@ int main(void)
     snprintf(usage, sizeof usage, "%s/usage", room);
     snprintf(hotlist, sizeof hotlist, "%s/hot", room);
     snprintf(pins, sizeof pins, "%s/pins", room);
+    snprintf(prefixes, sizeof prefixes, "%s/prefixes", room);
     setenv("SLUICE_NO_USAGE", "1", 1); /* for the program: nothing is written beside the model */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_read_early), cmocka_unit_test(peak_stays_under_the_budget),
