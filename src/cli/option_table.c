@@ -267,7 +267,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "requests that may wait; further ones are answered with 429"},
     {OPT_MAX_CONNECTIONS, SERVER, "max-connections", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "1100",
      CLI_BIT(CLI_SERVE), "connections that may be open"},
-    {OPT_MAX_BODY, SERVER, "max-body", 0, CLI_INTEGER, true, false, "MIB", NULL, 1, 1024, "16", CLI_BIT(CLI_SERVE),
+    {OPT_MAX_BODY, SERVER, "max-body", 0, CLI_INTEGER, true, false, "MIB", NULL, 1, 1024, "8", CLI_BIT(CLI_SERVE),
      "largest body of a request, in MiB"},
     {OPT_MAX_HEADER, SERVER, "max-header", 0, CLI_INTEGER, true, false, "KIB", NULL, 8, 1024, "32", CLI_BIT(CLI_SERVE),
      "largest head of a request, in KiB"},

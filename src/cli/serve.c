@@ -68,6 +68,7 @@ int command_serve(const struct cli_options *o)
     if (open_options(o, OPEN_FULL, 0, 0, &r, &engine, &err)) return report_error(&err);
     engine.sessions = (uint32_t)cli_integer(o, OPT_SESSIONS);
     fill(o, &s);
+    engine.text_bytes = serve_text_bytes(&s);
     s.engine = &engine;
     s.log = say_line;
     s.listening = say_address;

@@ -123,6 +123,22 @@ json_t *answer_probs_openai(const struct token_probs *p)
     return v;
 }
 
+json_t *answer_usage_openai(const struct outcome *o)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)o->n_prompt, "completion_tokens",
+                     (json_int_t)o->n_generated, "total_tokens", (json_int_t)(o->n_prompt + o->n_generated),
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)o->n_reused, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)o->n_reasoning);
+}
+
+void answer_fault_openai(struct answer *a, const struct fault *f)
+{
+    struct buffer b = {.at = NULL};
+    fault_write(f, FAULT_OPENAI, &b);
+    buffer_format(&a->out, "data: %s\n\n", b.at ? b.at : "{}");
+    buffer_free(&b);
+}
+
 void answer_message(struct answer *a, const char *event, json_t *data)
 {
     if (event) buffer_format(&a->out, "event: %s\n", event);

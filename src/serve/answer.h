@@ -90,6 +90,8 @@ void answer_event(struct answer *a, const struct event *e);
 json_t *answer_timings(const struct outcome *o);
 json_t *answer_progress(const struct progress *p);
 json_t *answer_probs_openai(const struct token_probs *p); /* one element of logprobs.content */
+json_t *answer_usage_openai(const struct outcome *o);
+void answer_fault_openai(struct answer *a, const struct fault *f); /* a message of a stream */
 /* data: JSON, one line. event: NULL, or the message's name. */
 void answer_message(struct answer *a, const char *event, json_t *data);
 

@@ -30,8 +30,11 @@ struct endpoint {
 const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known);
 const char *endpoint_methods(const char *path, char out[64]); /* "GET, POST" */
 
-extern const struct writer writer_chat;
-bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f);
+extern const struct writer writer_chat, writer_completions, writer_messages, writer_responses;
+typedef bool endpoint_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f);
+endpoint_read chat_read, completions_read, messages_read, responses_read;
+typedef bool endpoint_clerk(struct clerk *c, const json_t *root, struct buffer *out, struct fault *f);
+endpoint_clerk text_tokenize, text_detokenize, text_apply_template, messages_count;
 
 int info_health(struct server *s, struct buffer *out, const char **type);
 int info_models(struct server *s, struct buffer *out, const char **type);

@@ -50,34 +50,41 @@ static bool read_probs(struct serve_request *r, const json_t *root, struct fault
     return true;
 }
 
-/* What the template gets besides the messages. */
-static void add_vars(json_t *vars, const json_t *root)
+/* "auto", "none", "required", or {"type": "function", "function": {"name": ...}}. */
+static bool read_tool_choice(struct clerk *c, struct serve_request *r, const json_t *root, json_t *vars,
+                             struct fault *f)
 {
-    static const char *const names[] = {"reasoning_effort", "enable_thinking"};
-    const char *key;
-    json_t *value;
-    json_object_foreach(json_object_get(root, "chat_template_kwargs"), key,
-                        value) if (strcmp(key, "messages") != 0 && strcmp(key, "tools") != 0)
-        json_object_set(vars, key, value);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((value = json_object_get(root, names[i])) && !json_is_null(value)) json_object_set(vars, names[i], value);
+    const json_t *choice = json_object_get(root, "tool_choice");
+    if (!choice || json_is_null(choice)) return true;
+    if (json_is_string(choice)) return request_choose_tool(c, r, vars, json_string_value(choice), NULL, f);
+    const char *type = json_string_value(json_object_get(choice, "type"));
+    if (!type || strcmp(type, "function") != 0)
+        return fault_set(f, 400, "tool_choice", "'tool_choice' of type '%.40s' is not supported", type ? type : "?");
+    return request_choose_tool(c, r, vars, "function",
+                               json_string_value(json_object_get(json_object_get(choice, "function"), "name")), f);
 }
 
 bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
 {
+    bool parallel = true;
     if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f)) return false;
     if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
         !request_tokens_max(r, root, "max_completion_tokens", f) || !request_stops(r, root, "stop", f) ||
         !request_stream_options(r, root, f) || !read_bool(root, "return_progress", &r->progress_wanted, f) ||
-        !read_probs(r, root, f) || !messages_tools(r, json_object_get(root, "tools"), f))
+        !read_bool(root, "parallel_tool_calls", &parallel, f) || !read_probs(r, root, f) ||
+        !request_format(c, r, json_object_get(root, "response_format"), f) ||
+        !messages_tools(r, json_object_get(root, "tools"), f))
         return false;
     json_t *messages = messages_openai(json_object_get(root, "messages"), f);
     if (!messages) return false;
     json_t *vars = json_pack("{s:o}", "messages", messages);
     if (r->tools) json_object_set(vars, "tools", json_object_get(root, "tools"));
-    add_vars(vars, root);
+    request_template_vars(vars, root);
     request_id("chatcmpl-", r->id);
-    return messages_encode(c, vars, r, f);
+    r->one_call = !parallel;
+    if (read_tool_choice(c, r, root, vars, f)) return messages_encode(c, vars, r, f);
+    json_decref(vars);
+    return false;
 }
 
 /* ---- writing ---- */
@@ -85,14 +92,6 @@ bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, str
 static const char *finish_reason(enum ending ending)
 {
     return ending == ENDING_LENGTH ? "length" : ending == ENDING_CALLS ? "tool_calls" : "stop";
-}
-
-static json_t *usage(const struct outcome *o)
-{
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)o->n_prompt, "completion_tokens",
-                     (json_int_t)o->n_generated, "total_tokens", (json_int_t)(o->n_prompt + o->n_generated),
-                     "prompt_tokens_details", "cached_tokens", (json_int_t)o->n_reused, "completion_tokens_details",
-                     "reasoning_tokens", (json_int_t)o->n_reasoning);
 }
 
 static json_t *head(const struct answer *a, const char *object, json_t *choices)
@@ -159,10 +158,7 @@ static void chat_event(struct answer *a, const struct event *e)
 static void chat_end(struct answer *a, const struct outcome *o)
 {
     if (o->ending == ENDING_FAILED) {
-        struct buffer b = {.at = NULL};
-        fault_write(&o->fault, FAULT_OPENAI, &b);
-        buffer_format(&a->out, "data: %s\n\n", b.at ? b.at : "{}");
-        buffer_free(&b);
+        answer_fault_openai(a, &o->fault);
         return;
     }
     json_t *probs = a->probs ? json_pack("{s:o}", "content", a->probs) : json_null();
@@ -174,7 +170,7 @@ static void chat_end(struct answer *a, const struct outcome *o)
     answer_message(a, NULL, data);
     if (a->request->usage_wanted) {
         data = head(a, "chat.completion.chunk", json_array());
-        json_object_set_new(data, "usage", usage(o));
+        json_object_set_new(data, "usage", answer_usage_openai(o));
         answer_message(a, NULL, data);
     }
     buffer_word(&a->out, "data: [DONE]\n\n");
@@ -204,7 +200,7 @@ static void chat_whole(struct answer *a, const struct outcome *o, struct buffer 
     json_t *root = head(a, "chat.completion",
                         json_pack("[{s:i, s:o, s:o, s:s}]", "index", 0, "message", message, "logprobs", probs,
                                   "finish_reason", finish_reason(o->ending)));
-    json_object_set_new(root, "usage", usage(o));
+    json_object_set_new(root, "usage", answer_usage_openai(o));
     json_object_set_new(root, "timings", answer_timings(o));
     buffer_json(out, root);
 }

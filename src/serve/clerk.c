@@ -11,7 +11,8 @@
  * (small values take far more memory than bytes). */
 #define JSON_DEPTH_MAX 64
 #define JSON_VALUES_MAX ((size_t)400000)
-#define PROMPT_END_IDS 200 /* tokens of the prompt's end that tell what the template has opened */
+#define TEXT_BYTES_PER_TOKEN 32 /* the engine's own limit (sluice_options.text_bytes) */
+#define PROMPT_END_IDS 200      /* tokens of the prompt's end that tell what the template has opened */
 
 struct clerk_item {
     struct clerk_item *next;
@@ -84,15 +85,35 @@ static char *end_of_prompt(struct clerk *c, const struct serve_request *r)
     return NULL;
 }
 
+/* Longer texts cannot fit the context, and the ledger has no room for the work. */
+bool clerk_check_text(const struct clerk *c, size_t bytes, struct fault *f)
+{
+    const size_t room = (size_t)c->n_ctx * TEXT_BYTES_PER_TOKEN, asked = serve_text_bytes(&c->server->options),
+                 most = room > asked ? room : asked;
+    if (bytes <= most) return true;
+    fault_set(f, 400, NULL, "the prompt is a text of %zu bytes; a context of %u tokens has room for %zu at most", bytes,
+              c->n_ctx, most);
+    f->code = "context_length_exceeded";
+    return false;
+}
+
 bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request *r, struct fault *f)
 {
     struct sluice_error err;
     char *text = json_dumps(vars, JSON_COMPACT);
     if (!text) return fault_set(f, 500, NULL, "out of memory");
+    if (!clerk_check_text(c, strlen(text), f)) {
+        free(text);
+        return false;
+    }
     enum sluice_status st = sluice_chat_encode_json(c->engine, text, strlen(text), &r->ids, &r->n_ids, &err);
     free(text);
     if (st) return fault_from(f, &err);
+    const char *end = sluice_chat_stop(c->engine);
     r->answers = r->from_text = true;
+    free(r->turn_end);
+    r->turn_end = end[0] ? strdup(end) : NULL;
+    free(r->prompt_end);
     r->prompt_end = end_of_prompt(c, r);
     return true;
 }
@@ -101,11 +122,30 @@ bool clerk_encode_text(struct clerk *c, const char *text, size_t bytes, struct s
 {
     struct sluice_error err;
     const struct sluice_encode_options how = {.special = true, .bos = true};
+    if (!clerk_check_text(c, bytes, f)) return false;
     r->ids = malloc((bytes + 8) * sizeof *r->ids);
     if (!r->ids) return fault_set(f, 500, NULL, "out of memory");
     if (sluice_encode(c->engine, text, bytes, &how, r->ids, bytes + 8, &r->n_ids, &err)) return fault_from(f, &err);
     r->from_text = true;
     return true;
+}
+
+bool clerk_append_text(struct clerk *c, const char *text, size_t bytes, struct serve_request *r, struct fault *f)
+{
+    struct sluice_error err;
+    const struct sluice_encode_options how = {.special = false};
+    size_t n = 0;
+    if (!clerk_check_text(c, bytes, f)) return false;
+    int32_t *ids = malloc((r->n_ids + bytes + 8) * sizeof *ids);
+    if (!ids) return fault_set(f, 500, NULL, "out of memory");
+    memcpy(ids, r->ids, r->n_ids * sizeof *ids);
+    enum sluice_status st = sluice_encode(c->engine, text, bytes, &how, ids + r->n_ids, bytes + 8, &n, &err);
+    sluice_free(r->ids);
+    r->ids = ids;
+    r->n_ids += st ? 0 : n;
+    free(r->prompt_end);
+    r->prompt_end = end_of_prompt(c, r);
+    return st ? fault_from(f, &err) : true;
 }
 
 bool clerk_check_length(struct clerk *c, const struct serve_request *r, struct fault *f)
@@ -129,6 +169,8 @@ static void generate(struct clerk *c, struct exchange *x, const json_t *root, st
     if (s->options.tokens_max) r->tokens_max = s->options.tokens_max;
     x->has_request = true;
     if (!x->endpoint->read(c, root, r, f) || !clerk_check_length(c, r, f)) goto refused;
+    json_decref(r->vars);
+    r->vars = NULL;
     if (!r->model[0]) memcpy(r->model, s->model_name, sizeof r->model);
     answer_begin(&x->answer, r, x->endpoint->writer);
     if (!scheduler_submit(s->scheduler, x, f)) goto refused;

@@ -28,6 +28,10 @@ void clerk_stop(struct clerk *c);
 /* For the APIs. The prompt's ids, by the chat template; vars: see sluice_chat_encode_json, owned by the caller. */
 bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request *r, struct fault *f);
 bool clerk_encode_text(struct clerk *c, const char *text, size_t bytes, struct serve_request *r, struct fault *f);
+/* Behind what is there: plain text, without special tokens. */
+bool clerk_append_text(struct clerk *c, const char *text, size_t bytes, struct serve_request *r, struct fault *f);
+/* Whether a text of so many bytes could fit. */
+bool clerk_check_text(const struct clerk *c, size_t bytes, struct fault *f);
 /* Whether a prompt of so many tokens leaves room for an answer. */
 bool clerk_check_length(struct clerk *c, const struct serve_request *r, struct fault *f);
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define STREAM_BLOCK_BYTES ((size_t)16 << 10)
-#define BODIES_MAX 4 /* bodies of the largest size that may be in memory at once */
+#define BODIES_MAX 2 /* bodies of the largest size that may be in memory at once */
 
 static const char *header(struct MHD_Connection *c, const char *name)
 {

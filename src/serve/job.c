@@ -24,15 +24,78 @@ struct job *job_create(struct exchange *x)
 void job_free(struct job *j)
 {
     if (!j) return;
+    serve_parser_destroy(j->parser);
     free(j->logits);
     exchange_release(j->x);
     free(j);
 }
 
+/* What the parser has found in the answer. */
+static void take_found(void *user, const struct serve_event *found)
+{
+    static const enum event_kind kinds[] = {[SERVE_EVENT_REASONING] = EVENT_REASONING,
+                                            [SERVE_EVENT_TEXT] = EVENT_TEXT,
+                                            [SERVE_EVENT_CALL] = EVENT_CALL,
+                                            [SERVE_EVENT_ARGUMENTS] = EVENT_ARGUMENTS,
+                                            [SERVE_EVENT_CALL_END] = EVENT_CALL_END};
+    struct job *j = user;
+    if (j->calls_over) return;
+    if (found->kind == SERVE_EVENT_CALL) {
+        struct event *e = calloc(1, sizeof *e);
+        if (!e) {
+            j->parser_failed = true;
+            return;
+        }
+        e->kind = EVENT_CALL;
+        e->call = found->call;
+        if (found->id)
+            snprintf(e->id, sizeof e->id, "%s", found->id);
+        else
+            request_id(j->x->request.call_prefix, e->id);
+        buffer_put(&e->text, found->text, found->bytes);
+        exchange_push(j->x, e);
+        return;
+    }
+    exchange_text(j->x, kinds[found->kind], found->kind < SERVE_EVENT_CALL ? 0 : found->call, found->text,
+                  found->bytes);
+    j->calls_over = found->kind == SERVE_EVENT_CALL_END && j->x->request.one_call;
+}
+
+/* Text behind the stop texts. */
 static void take_text(void *user, const char *text, size_t bytes)
 {
     struct job *j = user;
-    exchange_text(j->x, EVENT_TEXT, 0, text, bytes);
+    if (!j->parser)
+        exchange_text(j->x, EVENT_TEXT, 0, text, bytes);
+    else if (!j->parser_failed && serve_parser_feed(j->parser, text, bytes, NULL))
+        j->parser_failed = true;
+}
+
+static enum sluice_status open_parser(struct job *j, struct sluice_error *err)
+{
+    const struct serve_request *r = &j->x->request;
+    const char *template = sluice_chat_template(j->engine);
+    const size_t n = json_array_size(r->tools);
+    struct serve_tool *tools = calloc(n + 1, sizeof *tools);
+    if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *tool = json_array_get(r->tools, i);
+        tools[i].name = json_string_value(json_object_get(tool, "name"));
+        tools[i].parameters = json_object_get(tool, "parameters");
+    }
+    const struct serve_parser_options o = {.family = j->x->server->family,
+                                           .tools = tools,
+                                           .n_tools = n,
+                                           .hold_calls = !r->stream,
+                                           .chat_template = template,
+                                           .chat_template_bytes = template ? strlen(template) : 0,
+                                           .prompt = r->prompt_end,
+                                           .prompt_bytes = r->prompt_end ? strlen(r->prompt_end) : 0,
+                                           .event = take_found,
+                                           .user = j};
+    enum sluice_status st = serve_parser_create(&o, &j->parser, err);
+    free(tools);
+    return st;
 }
 
 enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s, size_t n_vocab, size_t n_reused,
@@ -52,6 +115,8 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     sluice_decoder_init(&j->decoder, !r->answers);
     stop_init(&j->stops, take_text, j);
     for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
+    if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
+    if (!st && r->answers) st = open_parser(j, err);
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
@@ -113,6 +178,7 @@ void job_end(struct job *j, enum ending ending)
     j->state = JOB_OVER;
     const uint64_t now = server_now_ns();
     struct server *s = j->x->server;
+    if (ending == ENDING_STOP && j->stops.hit_index >= j->x->request.n_stops) ending = ENDING_MODEL; /* turn_end */
     j->outcome.ending = ending;
     if (j->first_ns)
         j->outcome.generate_ns = now - j->first_ns;
@@ -149,6 +215,14 @@ static void end_text(struct job *j, enum ending ending)
         else
             stop_end(&j->stops);
     }
+    if (j->parser && !j->parser_failed && serve_parser_end(j->parser, NULL)) j->parser_failed = true;
+    if (j->parser_failed) {
+        struct sluice_error err;
+        base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for the answer");
+        job_fail(j, &err);
+        return;
+    }
+    if (j->parser && ending != ENDING_LENGTH && serve_parser_calls(j->parser)) ending = ENDING_CALLS;
     job_end(j, ending);
 }
 
@@ -177,8 +251,11 @@ void job_token(struct job *j, size_t room)
     j->outcome.n_generated++;
     atomic_fetch_add(&s->metrics.generated_tokens, 1);
     if (j->logits) push_probs(j, id);
+    if (j->parser && serve_parser_reasons(j->parser)) j->outcome.n_reasoning++;
     if (stop_push(&j->stops, piece, sluice_decode(j->engine, &j->decoder, id, r->answers, piece)))
-        job_end(j, ENDING_STOP);
+        end_text(j, ENDING_STOP);
+    else if (j->calls_over)
+        end_text(j, ENDING_CALLS);
     else if (j->outcome.n_generated >= r->tokens_max || room == 0)
         end_text(j, ENDING_LENGTH);
 }

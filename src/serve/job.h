@@ -3,6 +3,7 @@
 #define SERVE_JOB_H
 
 #include "serve/exchange.h"
+#include "serve/toolcall.h"
 
 enum job_state {
     JOB_QUEUED,
@@ -25,6 +26,9 @@ struct job {
 
     struct sluice_decoder decoder;
     struct stop_filter stops;
+    struct serve_parser *parser; /* of an assistant's turn; else NULL */
+    bool parser_failed;          /* memory ran out */
+    bool calls_over;             /* the one call that was wanted is there */
     struct outcome outcome;
     uint64_t submitted_ns, begin_ns, first_ns, progress_ns;
 };

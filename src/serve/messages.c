@@ -157,6 +157,6 @@ bool messages_encode(struct clerk *c, json_t *vars, struct serve_request *r, str
         turn_arguments(messages, texts);
         good = clerk_encode_chat(c, vars, r, &second);
     }
-    json_decref(vars);
+    r->vars = vars;
     return good;
 }

@@ -11,6 +11,7 @@ void request_init(struct serve_request *r, const struct sluice_sampling *samplin
     memset(r, 0, sizeof *r);
     r->created_s = (int64_t)time(NULL);
     r->tokens_max = UINT64_MAX;
+    r->call_prefix = "call_";
     r->sampling = *sampling;
     if (getrandom(&r->sampling.seed, sizeof r->sampling.seed, 0) != (ssize_t)sizeof r->sampling.seed)
         r->sampling.seed = (uint64_t)r->created_s;
@@ -21,8 +22,10 @@ void request_free(struct serve_request *r)
     sluice_free(r->ids);
     free(r->prompt_end);
     for (size_t i = 0; i < r->n_stops; i++) free(r->stops[i]);
+    json_decref(r->vars);
     json_decref(r->tools);
     json_decref(r->original);
+    free(r->turn_end);
     free(r->schema);
     free(r->forced_call);
     free(r->prompt_text);

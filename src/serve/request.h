@@ -24,6 +24,7 @@ struct serve_request {
     int32_t *ids;   /* [n_ids] the prompt; to be freed with sluice_free */
     bool from_text; /* ids were made from text: another spelling of it will do */
     size_t n_ids;
+    json_t *vars;        /* what the template got, or NULL */
     char *prompt_end;    /* the last of its text, for what the template has opened; or NULL */
     uint64_t tokens_max; /* UINT64_MAX: what the context leaves */
     struct sluice_sampling sampling;
@@ -31,13 +32,15 @@ struct serve_request {
     uint32_t n_probs; /* alternatives a token */
     char *stops[REQUEST_STOPS_MAX];
     size_t n_stops;
-    json_t *tools;     /* [{"name", "parameters"?, ...}]; or NULL */
-    bool one_call;     /* parallel calls are not wanted */
-    char *schema;      /* the answer is JSON of this schema; "" any object; NULL: free */
-    char *forced_call; /* the answer is the arguments of this tool; "*": of one of them; or NULL */
-    bool echo;         /* completions: the prompt's text comes first */
-    char *prompt_text; /* for echo */
-    json_t *original;  /* what Responses repeats, or NULL */
+    char *turn_end;          /* the text that ends an answer in the model's chat format, or NULL */
+    json_t *tools;           /* [{"name", "parameters"?, ...}]; or NULL */
+    const char *call_prefix; /* of the ids of calls: "call_"; a constant */
+    bool one_call;           /* parallel calls are not wanted */
+    char *schema;            /* the answer is JSON of this schema; "" any object; NULL: free */
+    char *forced_call;       /* the answer is the arguments of this tool; "*": of one of them; or NULL */
+    bool echo;               /* completions: the prompt's text comes first */
+    char *prompt_text;       /* for echo */
+    json_t *original;        /* what Responses repeats, or NULL */
 };
 void request_init(struct serve_request *r, const struct sluice_sampling *sampling);
 void request_free(struct serve_request *r);
@@ -71,6 +74,14 @@ bool request_common(struct serve_request *r, const json_t *root, struct fault *f
 bool request_stops(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
 /* max_tokens and its other names. */
 bool request_tokens_max(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
+/* What else the template gets: chat_template_kwargs, reasoning_effort, enable_thinking. */
+void request_template_vars(json_t *vars, const json_t *root);
+struct clerk;
+/* response_format and its like: {"type": "text" | "json_object" | "json_schema", ...}. */
+bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, struct fault *f);
+/* kind: "auto", "none", "required", "function" (that of this name). After messages_tools. */
+bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,
+                         struct fault *f);
 bool request_stream_options(struct serve_request *r, const json_t *root, struct fault *f);
 
 #endif

@@ -3,6 +3,7 @@
 #include "serve/clerk.h"
 #include "serve/scheduler.h"
 #include "serve/server.h"
+#include "serve/toolcall.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ void serve_options_init(struct serve_options *o)
     memset(o, 0, sizeof *o);
     o->host = "127.0.0.1";
     o->port = 8080;
-    o->body_bytes_max = (size_t)16 << 20;
+    o->body_bytes_max = (size_t)8 << 20;
     o->header_bytes_max = (size_t)32 << 10;
     o->connections_max = 1100;
     o->queue_max = 64;
@@ -69,6 +70,8 @@ static enum sluice_status run(struct server *s, struct sluice_error *err)
     /* The vocabulary before the engine: the ledger measures the process as it stands. */
     if ((st = clerk_open(s, &s->clerk, err))) goto close_socket;
     sluice_model_info(s->clerk->engine, &s->info);
+    const char *template = sluice_chat_template(s->clerk->engine);
+    s->family = serve_family_detect(template, template ? strlen(template) : 0);
     if ((st = clerk_start(s->clerk, err))) goto stop_nothing;
     if ((st = scheduler_start(s, &s->scheduler, err))) goto stop_clerk;
     if ((st = http_start(s, fd, err))) goto stop_scheduler;

@@ -29,6 +29,8 @@ struct serve_options {
     void (*ready)(void *user, const sluice_engine *e);            /* loaded; called by the thread that owns it */
     void *user;
 };
+/* What the engine's options should have as text_bytes: its row of the ledger is then for the server's text work too. */
+static inline size_t serve_text_bytes(const struct serve_options *o) { return o->body_bytes_max / 4; }
 /* Defaults; sampling as sluice_sampling_init. */
 void serve_options_init(struct serve_options *o);
 

@@ -10,6 +10,7 @@
 
 struct MHD_Daemon;
 struct MHD_Response;
+struct serve_family;
 struct clerk;
 struct scheduler;
 
@@ -47,6 +48,7 @@ struct server {
 
     struct sluice_model_info info; /* of the vocabulary; all of it once phase is SERVER_READY */
     char model_name[REQUEST_NAME_BYTES];
+    const struct serve_family *family; /* how the model writes calls */
     struct metrics metrics;
     struct MHD_Daemon *daemon;
     struct clerk *clerk;

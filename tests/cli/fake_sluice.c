@@ -338,9 +338,14 @@ enum sluice_status sluice_eval_together(sluice_engine *e, const struct sluice_pa
 {
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
-size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n) { return 0; }
 enum sluice_status sluice_respell(const sluice_engine *e, const int32_t *ids, size_t n, int32_t **out, size_t *n_out,
                                   struct sluice_error *err)
+{
+    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+}
+size_t sluice_session_common(const sluice_session *s, const int32_t *ids, size_t n) { return 0; }
+enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *vars, size_t bytes, char **out,
+                                           size_t *out_bytes, struct sluice_error *err)
 {
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
