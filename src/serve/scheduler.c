@@ -319,8 +319,7 @@ static void admit(struct scheduler *q)
         } else {
             respell(q, &j->x->request);
             struct lane *l = choose_lane(q, &j->x->request);
-            if (!spelled) job_fail(j, &err);
-            if (spelled) give_lane(q, l, j);
+            give_lane(q, l, j);
             if (j->state != JOB_OVER) continue;
             finish(q, j);
             l->job = NULL;
