@@ -294,6 +294,19 @@ static void test_small(void **state)
                 assert_true(s.prefix_memory_bytes <= s.prefix_memory_limit);
             }
             assert_true(s.prefix_tokens > 0);
+            if (disk) { /* what there was no room for is kept and written meanwhile */
+                go_on(&x, ids[5], A_TOKENS, want[5]);
+                CHECK(sluice_session_keep(x.s, &err));
+                while (sluice_idle(x.e, 50)) continue;
+                sluice_stats(x.e, &s);
+                const uint64_t written = s.prefix_written_bytes;
+                again(&x); /* nothing was left to write for this */
+                sluice_stats(x.e, &s);
+                assert_int_equal(s.prefix_written_bytes, written);
+                close_engine(&x);
+                CHECK(open_engine(&x));
+                assert_true(go_on(&x, ids[5], A_TOKENS, want[5]) > (m ? 0 : A_TOKENS - 2));
+            }
             close_engine(&x);
             for (unsigned i = 0; i < 6; i++) free(want[i]);
         }

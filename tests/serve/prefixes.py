@@ -37,10 +37,12 @@ class Prefixes(unittest.TestCase):
 
     def ask(self, server, messages):
         got = server.post(CHAT, {"messages": messages, "max_tokens": 6, "seed": 3})
-        return got["choices"][0]["message"]["content"], got["usage"]["prompt_tokens"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
+        usage = got["usage"]
+        return (got["choices"][0]["message"]["content"], usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"],
+                usage["completion_tokens"])
 
     def talk(self, server, turns):
-        """Asks turn by turn; (answer, tokens of the prompt, tokens that were known) of each."""
+        """Asks turn by turn; (answer, tokens of the prompt, of them known, tokens of the answer) of each."""
         messages, out = [], []
         for text in turns:
             messages.append({"role": "user", "content": text})
@@ -52,7 +54,7 @@ class Prefixes(unittest.TestCase):
         server = Server(*self.words)
         first = self.talk(server, TALK)
         for before, now in zip(first, first[1:]):
-            self.assertGreaterEqual(now[2], before[1])  # at least the whole prompt of the turn before
+            self.assertEqual(now[2], before[1] + before[3] - 1)  # nobody has asked for what follows an answer's last token
             self.assertLess(now[2], now[1])
         edited = self.talk(server, TALK[:2] + ["Something else."])  # an edit of the third turn
         self.assertEqual([e[0] for e in edited[:2]], [f[0] for f in first[:2]])
@@ -67,6 +69,29 @@ class Prefixes(unittest.TestCase):
         self.assertGreater(server.metric("prefix_read_bytes_total"), 0)
         self.assertEqual(server.metric("prefix_refused_total"), 0)
         self.assertNotIn("damaged", server.stop())
+
+    def computed(self, server):
+        """Tokens computed so far; what /metrics says lags behind a little."""
+        was, now = -1, 0
+        while was != now:
+            was = now
+            time.sleep(0.3)
+            now = server.metric("prefill_tokens_total") + server.metric("decode_tokens_total")
+        return now
+
+    def test_forty_turns_compute_each_token_once(self):
+        words, messages, computed = ("--ctx", "1024", *self.words[2:]), [], 0
+        server = Server(*words)
+        for turn in range(40):
+            messages.append({"role": "user", "content": f"and {turn}?"})
+            got = server.post(CHAT, {"messages": messages, "max_tokens": 3, "seed": 3})
+            messages.append({"role": "assistant", "content": got["choices"][0]["message"]["content"]})
+            if turn in (20, 39):
+                computed += self.computed(server)
+                server.stop()
+                server = Server(*words) if turn < 39 else None
+        usage = got["usage"]
+        self.assertEqual(computed, usage["prompt_tokens"] + usage["completion_tokens"] - 1)
 
     def test_killed(self):
         kills = int(os.environ.get("SLUICE_KILLS", "3"))
