@@ -236,7 +236,7 @@ static bool read_plain(struct line_reader *l, const char **text, size_t *bytes)
 {
     size_t searched = 0;
     for (;;) {
-        const char *begin = l->plain + l->plain_begin, *end = NULL;
+        const char *begin = l->plain ? l->plain + l->plain_begin : "", *end = NULL; /* nothing was read yet */
         size_t held = l->plain_end - l->plain_begin;
         if (held > searched) end = memchr(begin + searched, '\n', held - searched);
         searched = held;
