@@ -88,6 +88,17 @@ uint64_t engine_session_kv_bytes(const sluice_engine *e, uint64_t kv_token_bytes
     return align64(kv_token_bytes * e->plan.ctx + model_kv_fixed_bytes(&e->model->hp));
 }
 
+/* A size that was asked for and is larger than there is use for is not made smaller without a word. */
+static void tell_experts(const sluice_engine *e)
+{
+    char asked[24], all[24];
+    const struct plan *p = &e->plan;
+    if (p->slots_asked_bytes <= p->slots_needed_bytes) return;
+    base_log(&e->log, BASE_LOG_NOTE, "--experts asks for %s; the model's %" PRIu32 " experts take %s, all are held",
+             plan_format_bytes(p->slots_asked_bytes, asked), expert_catalog_n_experts(e->catalog),
+             plan_format_bytes(p->slots_needed_bytes, all));
+}
+
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -136,6 +147,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
     in.kv_token_bytes *= n_sessions;
     if (!st) st = plan_make(&in, &e->plan, err);
+    if (!st) tell_experts(e);
     if (st != SLUICE_ERR_MEMORY || !in.prefix_bytes || e->asks.prefix_memory.unit != PLAN_AUTO || e->options.prefix_dir)
         return st;
     in.prefix_bytes = 0; /* nobody has asked for these by number */

@@ -77,7 +77,8 @@ static const char *option_bytes(uint64_t bytes, uint64_t limit, char out[32])
 
 struct choice {
     uint64_t floor, needed; /* of the experts */
-    uint64_t wanted;        /* explicit experts; 0: what is left */
+    uint64_t asked;         /* for experts, explicitly; 0: nothing was said */
+    uint64_t wanted;        /* of it; 0: what is left */
     uint32_t ctx_min, ctx_max, chunk_min;
     uint64_t smallest; /* budget that holds everything at its least */
 };
@@ -137,6 +138,7 @@ static enum sluice_status choose_experts(const struct plan_input *in, struct cho
         base_hint(err, "the smallest that works is --experts %s", option);
         return SLUICE_ERR_MEMORY;
     }
+    c->asked = asked;
     c->wanted = min64(asked, c->needed);
     return SLUICE_OK;
 }
@@ -246,6 +248,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
     uint64_t rows = rows_bytes(in, out->ctx, out->chunk);
     out->slots_floor_bytes = c.floor;
     out->slots_needed_bytes = c.needed;
+    out->slots_asked_bytes = c.asked;
     out->slots_bytes = c.wanted ? c.wanted : min64(budget - rows, c.needed);
     if (from_experts) budget = rows + out->slots_bytes;
     out->budget_bytes = budget;

@@ -55,7 +55,8 @@ struct plan {
     size_t n_rows;
     uint64_t slots_bytes, slots_needed_bytes /* all experts */, slots_floor_bytes;
     uint32_t ctx, chunk;
-    uint64_t smallest_bytes; /* the smallest budget that would do; set by a refusal for too little memory too */
+    uint64_t smallest_bytes;    /* the smallest budget that would do; set by a refusal for too little memory too */
+    uint64_t slots_asked_bytes; /* explicitly; 0: nothing was said. More than all experts: those are held */
 };
 /* The budget that a wish comes to on a machine with this limit, whether it can be had or not. */
 uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes);

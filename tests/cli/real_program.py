@@ -475,6 +475,9 @@ class Run(Folder):
         for line in ["memory budget", "expert slots", "prefill", "tokens/s", "% hits", "first token after", "memory   peak"]:
             self.assertIn(line, err.decode())
         self.assertEqual(run(*words, "--experts", "64")[0], first)
+        out, err = run(*words, "--experts", "4854")
+        self.assertEqual(out, first)
+        self.assertIn(b"all are held", err)
         self.assertEqual(run(*words, env={"SLUICE_EXPERTS": "10%", "SLUICE_THREADS": "1"})[0], first)
         self.assertNotEqual(run(*words[:-1], "12")[0], first)
 
