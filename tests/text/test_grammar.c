@@ -1,0 +1,484 @@
+/* Constrained decoding against a second opinion (grammar_check.c): random walks through the masks end in documents that
+ * fit; random documents that fit are let through, however they are cut into tokens; masks agree with trying each token.
+ */
+#include "grammar_check.h"
+#include "os/os.h"
+#include "support.h"
+#include "text/grammar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIG                                                                                                    \
+    "\"$defs\": {\"node\": {\"type\": \"object\", \"properties\": {\"v\": {\"type\": \"integer\"}, \"next\": " \
+    "{\"anyOf\": [{\"type\": \"null\"}, {\"$ref\": \"#/$defs/node\"}]}}, \"required\": [\"v\", \"next\"], "    \
+    "\"additionalProperties\": false}}"
+
+static const char *const schemas[] = {
+    "{\"type\": \"object\"}",
+    "{}",
+    "true",
+    "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\"}, \"age\": {\"type\": \"integer\"}, "
+    "\"mail\": {\"type\": [\"string\", \"null\"]}}, "
+    "\"required\": [\"name\", \"age\"], \"additionalProperties\": false}",
+    "{\"type\": \"object\", \"title\": \"t\", \"properties\": {\"a\": {\"type\": \"number\"}, \"ab\": {\"type\": "
+    "\"boolean\"}, \"é\\\"x\": {\"const\": {\"k\": [1, null]}}, "
+    "\"no\": false}, \"required\": [\"ab\", \"other\"], \"additionalProperties\": {\"type\": \"array\", \"items\": "
+    "{\"type\": \"integer\"}}}",
+    "{\"type\": \"array\", \"items\": {\"enum\": [\"red\", \"reddish\", \"green\\n\", 12, 1, null, true, [1, \"a\"], "
+    "{\"x\": 0.5}]}, \"minItems\": 2, \"maxItems\": 4}",
+    "{\"type\": \"array\", \"items\": {\"type\": \"string\", \"minLength\": 2, \"maxLength\": 5}, \"maxItems\": 3}",
+    "{\"type\": \"string\", \"minLength\": 3}",
+    "{\"type\": [\"integer\", \"boolean\", \"null\"]}",
+    "{\"type\": \"number\"}",
+    "{\"enum\": [\"a\", 3, 3.5, null], \"type\": [\"string\", \"number\"]}",
+    "{\"$ref\": \"#/$defs/node\", " BIG "}",
+    "{\"type\": \"object\", \"properties\": {\"tree\": {\"$ref\": \"#/$defs/tree\"}}, \"required\": [\"tree\"], "
+    "\"additionalProperties\": false, \"$defs\": {\"tree\": "
+    "{\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/tree\"}, "
+    "\"maxItems\": 3}, {\"type\": \"object\", \"additionalProperties\": "
+    "{\"$ref\": \"#/$defs/tree\"}}]}}}",
+    "{\"anyOf\": [{\"type\": \"object\", \"properties\": {\"kind\": {\"const\": \"a\"}, \"x\": {\"type\": "
+    "\"string\"}}, \"required\": [\"kind\", \"x\"]}, {\"type\": \"object\", "
+    "\"properties\": {\"kind\": {\"const\": \"ab\"}, \"y\": {\"type\": \"integer\"}}, \"required\": [\"kind\", "
+    "\"y\"]}]}",
+    "{\"type\": \"array\", \"items\": false}",
+    "{\"type\": \"array\", \"minItems\": 3, \"maxItems\": 3}",
+    "{\"properties\": {\"p\": {\"type\": \"string\", \"maxLength\": 0}, \"q\": {}}}",
+    "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"object\", \"properties\": {\"in\": {\"$ref\": \"#\"}}, "
+    "\"required\": [\"in\"], \"additionalProperties\": false}]}",
+    "{\"required\": [\"a\", \"b\"]}",
+};
+#define N_SCHEMAS (sizeof schemas / sizeof *schemas)
+
+/* ---- vocabularies ---- */
+
+static struct gguf *made, *bundled;
+static struct text_tokenizer *small, *demo;
+static struct text_grammar_vocab *small_vocab, *demo_vocab;
+
+static size_t byte_character(unsigned byte, char *out)
+{
+    unsigned c = byte;
+    if (!((byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174)) {
+        c = 256;
+        for (unsigned b = 0; b < byte; b++) c += !((b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174);
+    }
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    out[0] = (char)(0xc0 | c >> 6);
+    out[1] = (char)(0x80 | (c & 63));
+    return 2;
+}
+
+/* All bytes, an end, and tokens that cross every border: of strings, of keys, of characters. */
+static void make_small(void)
+{
+    static const char *const more[] = {
+        "{\"",      "\":",    "\": ",     "\": \"",   "\", \"",   "\"}",       "\"]",          "]}",       "}}",
+        "},",       "}, ",    "[[",       "[{",       "[\"",      ", ",        " \"",          "  ",       "    ",
+        "\n\n",     "\n  ",   "tr",       "true",     "false,",   "null",      "null}",        "12",       "0.",
+        ".5",       "e1",     "-1",       "na",       "name",     "name\"",    "\"name\": \"", "age",      "\xe6\x97",
+        "\x97\xa5", "\xa5\"", "\xf0\x9f", "\x98\x80", "\x80\xe6", "é",         "\xc3",         "\xa9x",    "\\u",
+        "\\uD8",    "3D\\u",  "dE",       "\\\"",     "\\n",      "\\",        "abcde",        "abc\"",    "reddish",
+        "red\"",    "ab\": ", "a\"",      "a\":",     "next\":",  "{\"v\": 1", "nul",          "null, \"", "true}",
+        "{}",       "[]",     "[]}",      "\"\"",     "\"\":",    "\x01"};
+    static char texts[330][64];
+    const char *list[330];
+    int32_t types[330];
+    size_t n = 0;
+    struct meta m = {0};
+    for (unsigned b = 0; b < 256; b++, n++) texts[n][byte_character(b, texts[n])] = '\0';
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++, n++) {
+        size_t at = 0;
+        for (const char *c = more[i]; *c; c++) at += byte_character((unsigned char)*c, texts[n] + at);
+        texts[n][at] = '\0';
+    }
+    strcpy(texts[n++], "<end>");
+    strcpy(texts[n++], "<other>");
+    for (size_t i = 0; i < n; i++) {
+        list[i] = texts[i];
+        types[i] = i + 2 >= n ? 3 : 1;
+    }
+    static const char *const merges[] = {"a b"};
+    meta_str(&m, "tokenizer.ggml.model", "gpt2");
+    meta_str(&m, "tokenizer.ggml.pre", "gpt-2");
+    meta_strs(&m, "tokenizer.ggml.tokens", list, n);
+    meta_i32s(&m, "tokenizer.ggml.token_type", types, n);
+    meta_strs(&m, "tokenizer.ggml.merges", merges, 1);
+    meta_u32(&m, "tokenizer.ggml.eos_token_id", (uint32_t)n - 2);
+    made = meta_open(&m);
+    small = tokenizer_of(made);
+}
+
+static int open_vocabularies(void **state)
+{
+    char path[1024];
+    struct sluice_error err;
+    (void)state;
+    make_small();
+    snprintf(path, sizeof path, "%s/models/demo.gguf", getenv("SLUICE_SOURCE") ? getenv("SLUICE_SOURCE") : ".");
+    if (gguf_open(os_system(), path, &bundled, &err)) return -1;
+    demo = tokenizer_of(bundled);
+    if (text_grammar_vocab_create(small, text_n_vocab(small) + 7, &small_vocab, &err)) return -1;
+    return text_grammar_vocab_create(demo, text_n_vocab(demo), &demo_vocab, &err) ? -1 : 0;
+}
+
+static int close_vocabularies(void **state)
+{
+    (void)state;
+    text_grammar_vocab_destroy(small_vocab);
+    text_grammar_vocab_destroy(demo_vocab);
+    text_tokenizer_destroy(small);
+    text_tokenizer_destroy(demo);
+    gguf_close(made);
+    gguf_close(bundled);
+    return 0;
+}
+
+static struct text_grammar *grammar_of(const char *schema)
+{
+    struct text_grammar *g;
+    struct sluice_error err;
+    if (text_grammar_create(schema, schema ? strlen(schema) : 0, &g, &err)) fail_msg("%s: %s", schema, err.message);
+    return g;
+}
+
+static struct text_answer *answer_of(const struct text_grammar *g, struct text_grammar_vocab *v)
+{
+    struct text_answer *a;
+    struct sluice_error err;
+    assert_int_equal(text_answer_create(g, v, &a, &err), SLUICE_OK);
+    return a;
+}
+
+static json_t *parse(const char *text, size_t bytes)
+{
+    json_error_t why;
+    return json_loadb(text, bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+}
+
+/* ---- walks ---- */
+
+static bool in(const uint64_t *mask, size_t id) { return mask[id / 64] >> id % 64 & 1; }
+
+struct document {
+    char at[16384];
+    size_t n;
+};
+
+/* The mask against trying each token (of a large vocabulary: some). */
+static void compare(struct text_answer *a, const struct text_tokenizer *t, const uint64_t *mask,
+                    const struct document *d)
+{
+    struct sluice_error err;
+    const size_t n = text_n_vocab(t);
+    uint64_t copy[4096];
+    assert_true(text_answer_mask_words(a) <= 4096);
+    memcpy(copy, mask, text_answer_mask_words(a) * sizeof *copy);
+    for (size_t i = 0; i < (n < 400 ? n : 400); i++) {
+        const int32_t id = (int32_t)(n < 400 ? i : check_random((uint32_t)n));
+        const bool fits = text_answer_accept(a, id, &err) == SLUICE_OK;
+        if (fits != in(copy, (size_t)id)) {
+            char piece[2048];
+            const size_t bytes = text_token_bytes(t, id, true, piece, sizeof piece);
+            fail_msg("'%.*s' then token %d '%.*s': mask %d, trying %d", (int)d->n, d->at, id, (int)bytes, piece,
+                     in(copy, (size_t)id), fits);
+        }
+        if (!fits) continue;
+        text_answer_reset(a);
+        assert_int_equal(text_answer_accept_bytes(a, d->at, d->n, &err), SLUICE_OK);
+    }
+    for (size_t id = n; id < text_answer_mask_words(a) * 64; id++) assert_false(in(copy, id));
+}
+
+/* Of the allowed tokens one at random; near the end rather one that closes something. -1: the answer ended. */
+static int32_t choose(const struct text_tokenizer *t, const uint64_t *mask, bool hurry)
+{
+    static int32_t allowed[300000];
+    const size_t n = text_n_vocab(t);
+    size_t n_allowed = 0;
+    for (size_t id = 0; id < n; id++)
+        if (in(mask, id)) {
+            if (hurry && text_ends_generation(t, (int32_t)id)) return (int32_t)id;
+            allowed[n_allowed++] = (int32_t)id;
+        }
+    assert_true(n_allowed > 0);
+    for (const char *c = "\"}]"; hurry && *c; c++)
+        for (size_t i = 0; i < n_allowed; i++) {
+            char piece[2048];
+            if (text_token_bytes(t, allowed[i], false, piece, sizeof piece) == 1 && *piece == *c) return allowed[i];
+        }
+    return allowed[check_random((uint32_t)n_allowed)];
+}
+
+static void walk(const char *schema, const struct text_tokenizer *t, struct text_grammar_vocab *v, unsigned turns,
+                 unsigned compared)
+{
+    static struct document d;
+    struct sluice_error err;
+    struct text_grammar *g = grammar_of(schema);
+    struct text_answer *a = answer_of(g, v);
+    json_t *s = schema ? parse(schema, strlen(schema)) : json_pack("{ss}", "type", "object");
+    for (unsigned turn = 0; turn < turns; turn++) {
+        const uint64_t *mask;
+        text_answer_reset(a);
+        d.n = 0;
+        for (unsigned step = 0;; step++) {
+            if (step > 8000) fail_msg("%s: no end of %.*s", schema, (int)d.n, d.at);
+            if (text_answer_mask(a, &mask, &err)) fail_msg("%s: %s: %.*s", schema, err.message, (int)d.n, d.at);
+            if (compared && d.n < 150 && check_random(compared) == 0) {
+                compare(a, t, mask, &d);
+                assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+            }
+            const int32_t id = choose(t, mask, step > 40 || check_random(4) == 0);
+            assert_int_equal(text_answer_accept(a, id, &err), SLUICE_OK);
+            if (text_ends_generation(t, id)) break;
+            d.n += text_token_bytes(t, id, false, d.at + d.n, sizeof d.at - d.n);
+            assert_true(d.n < sizeof d.at);
+        }
+        assert_true(text_answer_complete(a));
+        json_t *value = parse(d.at, d.n);
+        if (!value || !check_fits(s, s, value)) fail_msg("%s: does not fit: %.*s", schema, (int)d.n, d.at);
+        json_decref(value);
+    }
+    json_decref(s);
+    text_answer_destroy(a);
+    text_grammar_destroy(g);
+}
+
+static void test_walks(void **state)
+{
+    (void)state;
+    walk(NULL, small, small_vocab, 20, 12);
+    for (size_t i = 0; i < N_SCHEMAS; i++) walk(schemas[i], small, small_vocab, 20, 12);
+}
+
+static void test_walks_of_the_bundled_model(void **state)
+{
+    (void)state;
+    walk(NULL, demo, demo_vocab, 6, 20);
+    for (size_t i = 0; i < N_SCHEMAS; i++) walk(schemas[i], demo, demo_vocab, 6, 20);
+}
+
+/* ---- documents ---- */
+
+/* Takes the longest, or any, token that the document goes on with, at each place. */
+static void let_through(struct text_answer *a, const struct text_tokenizer *t, const char *schema, const char *text,
+                        size_t bytes, int how)
+{
+    struct sluice_error err;
+    const uint64_t *mask;
+    text_answer_reset(a);
+    for (size_t at = 0; at < bytes;) {
+        int32_t best = -1;
+        size_t best_bytes = 0, found = 0;
+        char piece[2048];
+        for (size_t id = 0; id < text_n_vocab(t); id++) {
+            const size_t n = text_token_bytes(t, (int32_t)id, false, piece, sizeof piece);
+            if (!n || n > bytes - at || memcmp(piece, text + at, n) != 0) continue;
+            found++;
+            if (how == 0 ? n == 1 : how == 1 ? n > best_bytes : check_random((uint32_t)found) == 0) {
+                best = (int32_t)id;
+                best_bytes = n;
+            }
+        }
+        if (best < 0) { /* its bytes are no tokens of this vocabulary */
+            best_bytes = 1;
+            if (text_answer_accept_bytes(a, text + at, 1, &err)) fail_msg("%s: byte %zu of %s", schema, at, text);
+        } else {
+            if (at % 3 == 0) {
+                assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+                if (!in(mask, (size_t)best)) fail_msg("%s: the mask at byte %zu of %s", schema, at, text);
+            }
+            if (text_answer_accept(a, best, &err)) fail_msg("%s: %s, at byte %zu of %s", schema, err.message, at, text);
+        }
+        at += best_bytes;
+    }
+    if (!text_answer_complete(a)) fail_msg("%s: not complete: %s", schema, text);
+}
+
+static void test_documents(void **state)
+{
+    struct sluice_error err;
+    (void)state;
+    for (size_t i = 0; i < N_SCHEMAS; i++) {
+        json_t *s = parse(schemas[i], strlen(schemas[i]));
+        struct text_grammar *g = grammar_of(schemas[i]);
+        struct text_answer *a = answer_of(g, small_vocab);
+        for (int turn = 0; turn < 60; turn++) {
+            struct check_text d = {0};
+            check_invent(s, s, &d);
+            json_t *value = parse(d.at, d.n);
+            if (!value || !check_fits(s, s, value))
+                fail_msg("the test's own document does not fit: %s: %s", schemas[i], d.at);
+            json_decref(value);
+            if (text_answer_accept_bytes((text_answer_reset(a), a), d.at, d.n, &err) || !text_answer_complete(a))
+                fail_msg("%s: %s", schemas[i], d.at);
+            for (size_t n = 0; n < d.n && turn < 10; n++) { /* byte by byte; complete only where it is */
+                if (!n) text_answer_reset(a);
+                assert_int_equal(text_answer_accept_bytes(a, d.at + n, 1, &err), SLUICE_OK);
+                json_t *part = parse(d.at, n + 1);
+                if ((part != NULL) != text_answer_complete(a) && d.at[n] != ' ' && d.at[n] != '\n' && d.at[n] != '\t' &&
+                    part && check_fits(s, s, part))
+                    fail_msg("%s: complete %d: %.*s", schemas[i], text_answer_complete(a), (int)n + 1, d.at);
+                if (text_answer_complete(a) && !part) fail_msg("%s: not complete: %.*s", schemas[i], (int)n + 1, d.at);
+                json_decref(part);
+            }
+            if (turn < 9 && d.n < 1500) let_through(a, small, schemas[i], d.at, d.n, turn % 3);
+            free(d.at);
+        }
+        json_decref(s);
+        text_answer_destroy(a);
+        text_grammar_destroy(g);
+    }
+}
+
+/* ---- what does not fit, what is refused ---- */
+
+static void test_wrong_documents(void **state)
+{
+    static const struct {
+        const char *schema, *document;
+    } cases[] = {
+        {NULL, "[]"},
+        {NULL, "{} "},
+        {NULL, "   {}"},
+        {NULL, "{\"a\":1,}"},
+        {NULL, "{\"a\":01}"},
+        {NULL, "{\"a\":\"\n\"}"},
+        {NULL, "{\"a\":\"\xc0\x80\"}"},
+        {NULL, "{\"a\":\"\xed\xa0\x80\"}"},
+        {NULL, "{\"a\":\"\\ud800\"}"},
+        {NULL, "{\"a\":\"\\udc00\"}"},
+        {NULL, "{\"a\":\"\\x\"}"},
+        {NULL, "{\"a\":  1}"},
+        {"{\"type\":\"integer\"}", "1.0"},
+        {"{\"type\":\"integer\"}", "1234567890123456789"},
+        {"{\"type\":\"string\",\"maxLength\":2}", "\"日本語\""},
+        {"{\"type\":\"string\",\"minLength\":2}", "\"\\n\""},
+        {"{\"type\":\"array\",\"minItems\":1}", "[]"},
+        {"{\"type\":\"array\",\"maxItems\":1}", "[1,2]"},
+        {"{\"enum\":[\"ab\"]}", "\"a\""},
+        {"{\"properties\":{\"a\":true},\"additionalProperties\":false}", "{\"b\":1}"},
+        {"{\"properties\":{\"a\":true},\"required\":[\"a\"]}", "{}"},
+        {"{\"properties\":{\"a\":{\"type\":\"null\"}},\"additionalProperties\":true}", "{\"b\":1,\"a\":1}"},
+        {"{\"properties\":{\"a\":{\"type\":\"null\"}},\"additionalProperties\":true}", "{\"\\u0061\":1}"},
+    };
+    struct sluice_error err;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct text_grammar *g = grammar_of(cases[i].schema);
+        struct text_answer *a = answer_of(g, small_vocab);
+        const bool fits =
+            !text_answer_accept_bytes(a, cases[i].document, strlen(cases[i].document), &err) && text_answer_complete(a);
+        if (fits) fail_msg("%s lets %s through", cases[i].schema, cases[i].document);
+        text_answer_destroy(a);
+        text_grammar_destroy(g);
+    }
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *schema, *says;
+    } cases[] = {
+        {"{\"type\":\"string\",\"pattern\":\"a\"}", "#: the keyword 'pattern'"},
+        {"{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\",\"minimum\":1}}}",
+         "#/properties/x: the keyword 'minimum'"},
+        {"{\"oneOf\":[]}", "'oneOf'"},
+        {"{\"allOf\":[]}", "'allOf'"},
+        {"{\"type\":\"array\",\"prefixItems\":[]}", "'prefixItems'"},
+        {"{\"type\":\"object\",\"patternProperties\":{}}", "'patternProperties'"},
+        {"{\"type\":\"string\",\"format\":\"date\"}", "'format'"},
+        {"{\"anyOf\":[{\"type\":\"string\"}],\"not\":{}}", "'not'"},
+        {"{\"$ref\":\"http://a/b\"}", "#/$ref: only references within"},
+        {"{\"$ref\":\"#/$defs/x\"}", "refers to nothing"},
+        {"{\"$ref\":\"#\"}", "no document fits"},
+        {"{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", "leads to itself"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "no document fits"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":false},\"required\":[\"a\"]}", "cannot be there"},
+        {"{\"required\":[\"a\"],\"additionalProperties\":false}", "cannot be there"},
+        {"{\"enum\":[]}", "no document fits"},
+        {"{\"enum\":[1],\"type\":\"string\"}", "no document fits"},
+        {"{\"enum\":[1],\"minLength\":1}", "'minLength'"},
+        {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}", "above"},
+        {"{\"type\":\"array\",\"minItems\":3,\"maxItems\":2}", "above"},
+        {"{\"type\":\"array\",\"minItems\":-1}", "whole number"},
+        {"{\"type\":\"array\",\"minItems\":1.5}", "whole number"},
+        {"{\"type\":\"text\"}", "no type"},
+        {"{\"type\":[]}", "no type"},
+        {"{\"type\":3}", "no type"},
+        {"{\"properties\":3}", "must be an object"},
+        {"{\"required\":[3]}", "must be a name"},
+        {"{\"items\":3}", "a schema is"},
+        {"false", "no document fits"},
+        {"3", "a schema is"},
+        {"", "line 1, byte 1"},
+        {"{\"type\": \"string\",\n}", "line 2, byte 1"},
+        {"{\"a\"}", "':' is missing"},
+        {"{} x", "something follows"},
+    };
+    struct sluice_error err;
+    struct text_grammar *g;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(text_grammar_create(cases[i].schema, strlen(cases[i].schema), &g, &err), SLUICE_ERR_USAGE);
+        assert_null(g);
+        if (!strstr(err.message, cases[i].says)) fail_msg("%s: says '%s'", cases[i].schema, err.message);
+    }
+}
+
+/* Sizes at and beyond the limits: an answer or a refusal, in time and memory. */
+static void test_limits(void **state)
+{
+    struct sluice_error err;
+    struct text_grammar *g;
+    const size_t room = (size_t)1 << 20;
+    char *text = malloc(room + 64);
+    (void)state;
+    assert_non_null(text);
+    for (unsigned n = 10; n <= 100000; n *= 10) { /* enum values, then properties, then arrays in arrays */
+        size_t at = (size_t)sprintf(text, "{\"enum\":[0");
+        for (unsigned i = 1; i < n && at < room - 100; i++) at += (size_t)sprintf(text + at, ",\"value %u\"", i);
+        at += (size_t)sprintf(text + at, "]}");
+        const enum sluice_status st = text_grammar_create(text, at, &g, &err);
+        assert_true(n <= 1000 ? st == SLUICE_OK : st == SLUICE_OK || st == SLUICE_ERR_USAGE);
+        if (!st) text_grammar_destroy(g);
+        at = (size_t)sprintf(text, "{\"additionalProperties\":true,\"properties\":{\"p\":{}");
+        for (unsigned i = 1; i < n && at < room - 100; i++) at += (size_t)sprintf(text + at, ",\"p%u\":{}", i);
+        at += (size_t)sprintf(text + at, "}}");
+        const enum sluice_status wide = text_grammar_create(text, at, &g, &err);
+        assert_int_equal(wide, n <= 1000 ? SLUICE_OK : SLUICE_ERR_USAGE);
+        if (wide) continue;
+        struct text_answer *a = answer_of(g, small_vocab);
+        const uint64_t *mask;
+        assert_int_equal(text_answer_accept_bytes(a, "{\"p", 3, &err), SLUICE_OK);
+        assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+        text_answer_destroy(a);
+        text_grammar_destroy(g);
+    }
+    memset(text, '[', 200);
+    struct text_answer *a = answer_of(g = grammar_of("{}"), small_vocab);
+    size_t deep = 0;
+    while (!text_answer_accept_bytes(a, "[", 1, &err)) deep++;
+    assert_true(deep > 60 && deep < 300);
+    while (deep-- > 0) assert_int_equal(text_answer_accept_bytes(a, "]", 1, &err), SLUICE_OK);
+    assert_true(text_answer_complete(a));
+    text_answer_destroy(a);
+    text_grammar_destroy(g);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_walks),     cmocka_unit_test(test_walks_of_the_bundled_model),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_wrong_documents),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, open_vocabularies, close_vocabularies) ? 1 : 0;
+}
