@@ -101,6 +101,8 @@ struct sluice_options {
                                 * machine's limit, or "auto"; NULL: none */
     const char *prefix_dir;    /* and in this folder beyond the process, which needs prefix_memory; NULL: nowhere */
     const char *prefix_limit;  /* bytes of it at most, in whole blocks; NULL: "8G" */
+    bool grammar; /* answers may be constrained (sluice_grammar_json): memory for it, part of the ledger's row of the
+                   * process */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 
@@ -376,6 +378,29 @@ SLUICE_API enum sluice_status sluice_session_sampling(sluice_session *s, const s
                                                       struct sluice_error *err);
 /* A token from the logits of the last sluice_eval. */
 SLUICE_API enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err);
+
+/* ---- constrained answers ---- */
+
+/* What an answer may be: a JSON document that a schema describes. A grammar holds where one answer stands; each answer
+ * takes its own, which is cheap (the vocabulary is put in order once an engine). It belongs to the engine's thread and
+ * is freed before the engine is closed. docs/SCHEMA.md. */
+typedef struct sluice_grammar sluice_grammar;
+/* schema: JSON Schema text; NULL: any JSON object. Errors: SLUICE_ERR_USAGE (no JSON; a keyword that is not supported,
+ * by name and place; a schema that nothing fits; an engine opened without `grammar`), SLUICE_ERR_MODEL (no vocabulary),
+ * SLUICE_ERR_MEMORY. */
+SLUICE_API enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, size_t bytes,
+                                                  sluice_grammar **out, struct sluice_error *err);
+SLUICE_API void sluice_grammar_free(sluice_grammar *g);  /* NULL is allowed */
+SLUICE_API void sluice_grammar_reset(sluice_grammar *g); /* to the beginning of an answer */
+/* The tokens that may come next: bit id % 64 of word id / 64, n_vocab bits; valid until g's next call. Never empty.
+ * Tokens that end an answer are allowed exactly when the document is complete. */
+SLUICE_API enum sluice_status sluice_grammar_mask(sluice_grammar *g, const uint64_t **mask, struct sluice_error *err);
+/* The answer goes on with this token. SLUICE_ERR_USAGE: it is not allowed, and nothing changed. */
+SLUICE_API enum sluice_status sluice_grammar_accept(sluice_grammar *g, int32_t id, struct sluice_error *err);
+SLUICE_API bool sluice_grammar_complete(const sluice_grammar *g); /* a whole document: the answer may end here */
+/* sluice_sample among the tokens that g allows, and sluice_grammar_accept of the one that was drawn. */
+SLUICE_API enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
+                                                        struct sluice_error *err);
 
 #ifdef __cplusplus
 }

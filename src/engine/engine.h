@@ -22,6 +22,7 @@
 #include "sample/sample.h"
 #include "sluice.h"
 #include "text/chat.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 #include <stdatomic.h>
@@ -66,8 +67,9 @@ struct sluice_engine {
     struct text_tokenizer *tokenizer;
     enum text_chat_format chat;
     bool chat_exact;
-    struct jinja_template *chat_template; /* the file's own, or NULL: `chat` is used */
-    char *chat_source;                    /* its text, or NULL */
+    struct text_grammar_vocab *grammar_vocab; /* made when it is first wanted */
+    struct jinja_template *chat_template;     /* the file's own, or NULL: `chat` is used */
+    char *chat_source;                        /* its text, or NULL */
     char architecture[64], name[128];
     struct model *model; /* NULL: vocabulary only */
 

@@ -349,6 +349,7 @@ void sluice_engine_close(sluice_engine *e)
     expert_catalog_destroy(e->catalog);
     model_free(e->model);
     template_close(e);
+    text_grammar_vocab_destroy(e->grammar_vocab);
     text_tokenizer_destroy(e->tokenizer);
     gguf_close(e->gguf);
     for (size_t i = 0; i < e->n_strings; i++) free(e->strings[i]);

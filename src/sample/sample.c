@@ -201,8 +201,17 @@ static uint32_t draw(struct sample_state *s, const struct candidate *c, size_t n
     return c[last].id;
 }
 
-uint32_t sample_token(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
-                      const int32_t *history, size_t n_history, void *scratch)
+/* Leaves the candidates that the mask names, in order. */
+static size_t keep_allowed(struct candidate *c, size_t n, const uint64_t *mask)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (mask[i / 64] >> i % 64 & 1) c[kept++] = c[i];
+    return kept;
+}
+
+uint32_t sample_token_of(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
+                         const uint64_t *mask, const int32_t *history, size_t n_history, void *scratch)
 {
     struct candidate *c = scratch;
     size_t n = n_vocab;
@@ -210,6 +219,8 @@ uint32_t sample_token(const struct sample_params *p, struct sample_state *s, con
     for (size_t i = 0; i < n; i++)
         c[i] = (struct candidate){.value = isnan(logits[i]) ? -INFINITY : logits[i], .id = (uint32_t)i};
     penalise(p, c, logits, n_vocab, history, n_history);
+    if (mask) n = keep_allowed(c, n, mask);
+    if (n == 0) return 0;
 
     size_t best_at = index_of_best(c, n);
     float best = c[best_at].value;
@@ -224,4 +235,10 @@ uint32_t sample_token(const struct sample_params *p, struct sample_state *s, con
     if (p->top_p < 1.0f) n = keep_mass(c, n, sorted, sum, p->top_p);
     if (p->min_p > 0.0f) n = keep_likely(c, n, p->min_p);
     return draw(s, c, n);
+}
+
+uint32_t sample_token(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
+                      const int32_t *history, size_t n_history, void *scratch)
+{
+    return sample_token_of(p, s, logits, n_vocab, NULL, history, n_history, scratch);
 }

@@ -22,7 +22,7 @@ struct sample_state {
     uint64_t random[4]; /* xoshiro256** */
 };
 
-/* Order: penalty, top-k, softmax at temperature, top-p, min-p, draw. Ties take the lower id. Checks ranges:
+/* Order: penalty, mask, top-k, softmax at temperature, top-p, min-p, draw. Ties take the lower id. Checks ranges:
  * SLUICE_ERR_USAGE names the parameter. */
 enum sluice_status sample_check(const struct sample_params *p, struct sluice_error *err);
 void sample_init(struct sample_state *s, uint64_t seed);
@@ -31,5 +31,8 @@ size_t sample_scratch_bytes(size_t n_vocab);
  */
 uint32_t sample_token(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
                       const int32_t *history, size_t n_history, void *scratch);
+/* The same among the tokens whose bit is set (bit id % 64 of word id / 64); at least one is. */
+uint32_t sample_token_of(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
+                         const uint64_t *mask, const int32_t *history, size_t n_history, void *scratch);
 
 #endif

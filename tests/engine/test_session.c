@@ -283,12 +283,86 @@ static void kv_types(void **state)
     for (int i = 0; i < 3; i++) free(rows[i]);
 }
 
+/* An answer under a schema: JSON of that shape, of the most likely tokens among those that are allowed. */
+static void constrained(void **state)
+{
+    static const char schema[] =
+        "{\"type\": \"object\", \"properties\": {\"word\": {\"type\": \"string\", \"maxLength\": 12}, "
+        "\"n\": {\"type\": \"integer\"}}, \"required\": [\"word\", \"n\"]}";
+    (void)state;
+    struct sluice_options o = support_options(model);
+    o.ctx = 512;
+    o.experts = "8M";
+    sluice_engine *e;
+    sluice_grammar *g;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    assert_int_equal(sluice_grammar_json(e, schema, strlen(schema), &g, &err), SLUICE_ERR_USAGE); /* no memory for it */
+    assert_null(g);
+    struct sluice_ledger without, with;
+    sluice_ledger(e, &without);
+    sluice_engine_close(e);
+    o.grammar = true;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    sluice_ledger(e, &with);
+    assert_true(with.rows[0].bytes > without.rows[0].bytes + ((uint64_t)16 << 20));
+    assert_int_equal(sluice_grammar_json(e, "{\"pattern\": 1}", 14, &g, &err), SLUICE_ERR_USAGE);
+    CHECK(sluice_grammar_json(e, schema, strlen(schema), &g, &err));
+    sluice_session *s;
+    CHECK(sluice_session_open(e, &s, &err));
+    int32_t id;
+    assert_int_equal(sluice_sample_constrained(s, g, &id, &err), SLUICE_ERR_USAGE); /* no logits */
+    struct sluice_sampling p;
+    sluice_sampling_init(&p);
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    float *logits = malloc(info.n_vocab * sizeof *logits);
+    assert_non_null(logits);
+    for (int turn = 0; turn < 4; turn++) {
+        char text[2048], piece[SLUICE_PIECE_BYTES_MAX];
+        size_t n = 0;
+        struct sluice_decoder d = {{0}};
+        sluice_decoder_init(&d, true);
+        p.temperature = turn ? 1.2f : 0.0f;
+        p.seed = (uint64_t)turn;
+        CHECK(sluice_session_sampling(s, &p, &err));
+        CHECK(sluice_session_rewind(s, 0, &err));
+        sluice_grammar_reset(g);
+        CHECK(sluice_eval(s, text_ids, 8, logits, NULL, NULL, &err));
+        for (;;) {
+            const uint64_t *mask;
+            uint32_t best = UINT32_MAX;
+            CHECK(sluice_grammar_mask(g, &mask, &err));
+            for (uint32_t i = 0; i < info.n_vocab; i++)
+                if (mask[i / 64] >> i % 64 & 1 && (best == UINT32_MAX || logits[i] > logits[best])) best = i;
+            const bool complete = sluice_grammar_complete(g);
+            CHECK(sluice_sample_constrained(s, g, &id, &err));
+            if (!turn) assert_int_equal(id, best);
+            assert_true(complete == sluice_ends_generation(e, id)); /* of this schema: nothing but the end can follow */
+            if (complete) break;
+            n += sluice_decode(e, &d, id, false, memset(piece, 0, sizeof piece));
+            assert_true(n < sizeof text);
+            memcpy(text + n - strlen(piece), piece, strlen(piece));
+            if (sluice_session_tokens(s) == 500) fail_msg("no end: %.*s", (int)n, text);
+            CHECK(sluice_eval(s, &id, 1, logits, NULL, NULL, &err));
+        }
+        text[n] = '\0';
+        print_message("%s\n", text);
+        const char *at = strchr(text, '{');
+        assert_true(at && strstr(at, "\"word\"") && strstr(at, "\"n\"") && text[n - 1] == '}');
+        assert_int_equal(sluice_grammar_accept(g, text_ids[0], &err), SLUICE_ERR_USAGE);
+    }
+    free(logits);
+    sluice_grammar_free(g);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompt_lengths), cmocka_unit_test(rewinding), cmocka_unit_test(cancelling),
-        cmocka_unit_test(context_end),    cmocka_unit_test(sampling),  cmocka_unit_test(kv_types),
-        cmocka_unit_test(long_text),
+        cmocka_unit_test(prompt_lengths), cmocka_unit_test(rewinding),   cmocka_unit_test(cancelling),
+        cmocka_unit_test(context_end),    cmocka_unit_test(sampling),    cmocka_unit_test(kv_types),
+        cmocka_unit_test(long_text),      cmocka_unit_test(constrained),
     };
     return cmocka_run_group_tests(tests, load_text, free_text);
 }

@@ -320,6 +320,46 @@ static void test_seed_is_stable(void **state)
     assert_true(differs > 80);
 }
 
+/* A mask: nothing else is drawn, and what is drawn is as if the other tokens were not there. */
+static void test_mask(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    float logits[N], few[N];
+    uint64_t mask[(N + 63) / 64] = {0};
+    uint32_t ids[N], n = 0;
+    char scratch[N * 16];
+    uint64_t x = 12345;
+    assert_true(sample_scratch_bytes(N) <= sizeof scratch);
+    for (uint32_t i = 0; i < N; i++) {
+        x = x * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        logits[i] = (float)(x >> 40) / 2e6f;
+        if (x >> 33 & 1) continue;
+        mask[i / 64] |= UINT64_C(1) << i % 64;
+        few[n] = logits[i];
+        ids[n++] = i;
+    }
+    for (uint32_t how = 0; how < 16; how++) {
+        struct sample_params p = plain();
+        struct sample_state s, t;
+        if (how & 1) p.temperature = how & 8 ? 0.0f : 2.0f;
+        if (how & 2) p.top_k = 7;
+        if (how & 4) p.top_p = 0.7f;
+        sample_init(&s, how);
+        sample_init(&t, how);
+        for (int i = 0; i < 100; i++) {
+            const uint32_t id = sample_token_of(&p, &s, logits, N, mask, NULL, 0, scratch);
+            assert_int_equal(id, ids[sample_token(&p, &t, few, n, NULL, 0, scratch)]);
+        }
+    }
+    memset(mask, 0, sizeof mask);
+    mask[2] = 8;
+    struct sample_params p = plain();
+    struct sample_state s;
+    sample_init(&s, 1);
+    assert_int_equal(sample_token_of(&p, &s, logits, N, mask, NULL, 0, scratch), 131);
+}
+
 static void test_check(void **state)
 {
     (void)state;
@@ -355,10 +395,15 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distribution),    cmocka_unit_test(test_chi_square_sees_wrong_temperature),
-        cmocka_unit_test(test_greedy_and_ties), cmocka_unit_test(test_penalty),
-        cmocka_unit_test(test_hostile_logits),  cmocka_unit_test(test_large_selection),
-        cmocka_unit_test(test_seed_is_stable),  cmocka_unit_test(test_check),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_chi_square_sees_wrong_temperature),
+        cmocka_unit_test(test_greedy_and_ties),
+        cmocka_unit_test(test_penalty),
+        cmocka_unit_test(test_hostile_logits),
+        cmocka_unit_test(test_large_selection),
+        cmocka_unit_test(test_seed_is_stable),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
