@@ -1,39 +1,18 @@
 // The page in headless Chromium, against the real server with the bundled model, and against mock.mjs for what that
 // model cannot show. run.py starts it; by hand: SLUICE_BIN=... SLUICE_SOURCE=... node browser.mjs [WORD OF A TEST'S NAME]
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium } from 'playwright-core';
 import { Mock } from './mock.mjs';
+import { launch, serve } from './rig.mjs';
 
-const { SLUICE_BIN, SLUICE_SOURCE, CHROMIUM = '/usr/bin/chromium' } = process.env;
 const LAYERS = 8, EXPERTS = 32; // of the bundled model
 const WAIT = { timeout: 60000 };
 const tests = [];
 const test = (name, run) => tests.push({ name, run });
 
 // ---- what is tested ----
-
-async function serve(...words) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME ?? '/', SLUICE_NO_USAGE: '1', ASAN_OPTIONS: process.env.ASAN_OPTIONS ?? '' };
-  const child = spawn(SLUICE_BIN, ['serve', '-m', join(SLUICE_SOURCE, 'models/demo.gguf'), '--port', '0', ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  child.stderr.on('data', (d) => { said += d; });
-  const ended = new Promise((resolve) => child.on('exit', (code) => resolve(code)));
-  const url = await new Promise((resolve, reject) => {
-    child.stdout.once('data', (d) => resolve(String(d).trim()));
-    ended.then(() => reject(new Error(said)));
-  });
-  return {
-    url,
-    async stop() {
-      child.kill('SIGTERM');
-      assert.equal(await ended, 0, said);
-    },
-  };
-}
 
 let browser, real, mock, mockUrl;
 
@@ -171,7 +150,7 @@ test('works by keyboard alone', async () => {
 test('asks for a key where the server does', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-page-'));
   await writeFile(join(folder, 'keys'), 'a-good-key\n', { mode: 0o600 });
-  const server = await serve('--api-key-file', join(folder, 'keys'), '--memory', '48M');
+  const server = await serve('--api-key-file', join(folder, 'keys'));
   const page = await open(server.url, { settings: { max_tokens: '4' } });
   await page.waitForSelector('#settings[open]', WAIT);
   assert.match(await textOf(page, '#key-note'), /needs an API key/);
@@ -373,9 +352,9 @@ test('does not ask while nobody looks', async () => {
 const word = process.argv[2];
 let failed = 0;
 try {
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+  browser = await launch();
   // Experts in memory are few at the beginning, so that the map has something to show.
-  real = await serve('--memory', '44M', '--cold', '--ctx', '1024');
+  real = await serve('--experts', '40%', '--cold', '--ctx', '1024');
   mock = new Mock({ delayMs: 1 });
   mockUrl = await mock.listen();
   for (const { name, run } of tests) {

@@ -1,7 +1,7 @@
 // The page's other pure modules.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nice, points } from '../../src/serve/page/charts.js';
+import { nice, niceBytes, points } from '../../src/serve/page/charts.js';
 import * as talk from '../../src/serve/page/conversation.js';
 import { bytes, count, percent, rate, seconds } from '../../src/serve/page/format.js';
 import { cellAt, cellPlace, describe, heatScale, layOut, moveCursor, readExperts, strength, tally } from '../../src/serve/page/layout.js';
@@ -134,6 +134,7 @@ test('the window forgets, and does not draw what nobody saw', () => {
 
 test('charts: scale and gaps', () => {
   assert.deepEqual([0, 1, 1.1, 3, 7, 12, 480].map((v) => nice(v, 1)), [1, 1, 2, 5, 10, 20, 500]);
+  assert.deepEqual([0, 3 * 2 ** 20, 3 * 2 ** 30].map(niceBytes), [2 ** 20, 5 * 2 ** 20, 5 * 2 ** 30]);
   const s = (at, v) => ({ at, seconds: 1, v });
   const runs = points([s(1, 1), s(2, 0.5), s(3, null), s(4, 0)], (x) => x.v, 4, 4, 1);
   assert.deepEqual(runs, [[[0, 0], [80, 0], [80, 36], [160, 36]], [[240, 72], [320, 72]]]);

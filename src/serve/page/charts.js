@@ -10,13 +10,13 @@ const CHARTS = [
   {
     id: 'time', kind: 'stack', top: () => 1, series: [{ name: 'compute', of: (s) => s.compute }, { name: 'wait', of: (s) => s.wait }],
     line: { name: 'disk', of: (s) => s.disk },
-    says: (s) => `computing ${percent(s.compute)}, waiting ${percent(s.wait)}, disk busy ${percent(s.disk)}`,
+    says: (s) => s.compute + s.wait + s.disk === 0 ? 'at rest' : `computing ${percent(s.compute)}, waiting ${percent(s.wait)}, disk busy ${percent(s.disk)}`,
   },
-  { id: 'hits', kind: 'line', top: () => 1, line: { name: 'hits', of: (s) => s.hits }, says: (s) => (s.hits === null ? 'none wanted' : percent(s.hits, 1)) },
-  { id: 'read', kind: 'line', top: (max) => nice(max / 2 ** 20, 1) * 2 ** 20, line: { name: 'read', of: (s) => s.readPerSecond }, says: (s) => `${bytes(s.readPerSecond)}/s`, scale: (v) => `${bytes(v)}/s` },
+  { id: 'hits', kind: 'line', top: () => 1, line: { name: 'hits', of: (s) => s.hits }, says: (s) => (s.hits === null ? 'at rest' : percent(s.hits, 1)) },
+  { id: 'read', kind: 'line', top: niceBytes, line: { name: 'read', of: (s) => s.readPerSecond }, says: (s) => (s.readPerSecond > 0 ? `${bytes(s.readPerSecond)}/s` : 'nothing'), scale: (v) => `${bytes(v)}/s` },
   {
     id: 'speed', kind: 'line', top: (max) => nice(max, 1), line: { name: 'answer', of: (s) => s.answerPerSecond }, second: { name: 'prompt', of: (s) => s.promptPerSecond },
-    says: (s) => `answers ${rate(s.answerPerSecond)}, prompts ${rate(s.promptPerSecond)} tokens/s`, scale: (v) => `${rate(v)}/s`,
+    says: (s) => s.answerPerSecond + s.promptPerSecond === 0 ? 'at rest' : `answers ${rate(s.answerPerSecond)}, prompts ${rate(s.promptPerSecond)} a second`, scale: (v) => `${rate(v)}/s`,
   },
 ];
 
@@ -26,6 +26,12 @@ export function nice(max, least) {
   const power = 10 ** Math.floor(Math.log10(v));
   for (const m of [1, 2, 5, 10]) if (v <= m * power * 1.0001) return m * power;
   return 10 * power;
+}
+
+// Likewise for bytes, in the unit that they are shown in.
+export function niceBytes(max) {
+  const unit = max > 999 * 2 ** 20 ? 2 ** 30 : 2 ** 20;
+  return nice(max / unit, 1) * unit;
 }
 
 // Points of a step line, newest at the right edge. Pure.

@@ -34,7 +34,7 @@ export function strength(heat, scale) {
 
 // Rows of cells that fit the width. A layer that is too long for one row takes several, of equal length.
 // sizes: experts of each layer; label: pixels kept free on the left.
-export function layOut(sizes, width, label, cellMin = 5, cellMax = 20) {
+export function layOut(sizes, width, label, cellMin = 4, cellMax = 26) {
   const longest = Math.max(1, ...sizes);
   const room = Math.max(cellMin, width - label);
   let columns = longest;

@@ -2,7 +2,7 @@
 import { byId, h, setText } from './dom.js';
 import { bytes, percent } from './format.js';
 
-const TONES = 8;
+const TONES = 12;
 
 // The rows by size, and what the budget leaves: together they are the budget. Pure.
 export function rowsOf(ledger) {

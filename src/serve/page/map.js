@@ -108,7 +108,7 @@ export class ExpertMap {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, layout.width, layout.height);
     this.#labels(g, layout, picture);
-    const side = layout.cell - (layout.cell >= 5 ? layout.gap : 0);
+    const side = layout.cell - (layout.cell >= 4 ? layout.gap : 0);
     const round = side >= 8 ? 2 : 0;
     picture.layers.forEach((l, row) => {
       for (let expert = 0; expert < l.tiers.length; expert++) {
@@ -133,7 +133,7 @@ export class ExpertMap {
     g.textBaseline = 'middle';
     let free = -Infinity;
     picture.layers.forEach((l, row) => {
-      const y = layout.tops[row] + layout.cell / 2;
+      const y = Math.max(6, layout.tops[row] + layout.cell / 2);
       if (y < free) return;
       g.fillText(String(l.layer), layout.label - 8, y);
       free = y + 14;

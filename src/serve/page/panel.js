@@ -2,7 +2,7 @@
 import { ApiError, getJson } from './api.js';
 import { Charts } from './charts.js';
 import { byId, setText } from './dom.js';
-import { bytes, count, percent, seconds } from './format.js';
+import { bytes, count, percent, rate, seconds } from './format.js';
 import { Ledger } from './ledger.js';
 import { ExpertMap } from './map.js';
 import { Window } from './rates.js';
@@ -87,14 +87,14 @@ export class Panel {
     this.#sessions.update(stats);
     const wanted = x.hits + x.misses;
     setText(byId('total-hits'), wanted ? percent(x.hits / wanted, 1) : '–');
-    setText(byId('total-hits-of'), wanted ? `of ${count(wanted)} wanted` : 'nothing wanted yet');
+    setText(byId('total-hits-of'), wanted ? `of ${count(wanted)} wanted` : 'none wanted yet');
     setText(byId('total-read'), bytes(x.read_bytes));
     const tokens = x.tokens_prefill + x.tokens_decode;
     setText(byId('total-read-of'), tokens ? `${bytes(x.read_bytes / tokens)} a token` : 'no tokens yet');
     const spent = x.prefill_ns + x.decode_ns;
     setText(byId('total-wait'), seconds(x.wait_ns / 1e6));
-    setText(byId('total-wait-of'), spent ? `${percent(x.wait_ns / spent)} of the time at work` : 'nothing computed yet');
+    setText(byId('total-wait-of'), spent ? `${percent(x.wait_ns / spent)} of the work` : 'no work yet');
     setText(byId('total-tokens'), count(tokens));
-    setText(byId('total-tokens-of'), x.decode_ns ? `answers at ${((x.tokens_decode * 1e9) / x.decode_ns).toFixed(1)} a second` : 'prompts and answers');
+    setText(byId('total-tokens-of'), x.decode_ns ? `${rate((x.tokens_decode * 1e9) / x.decode_ns)}/s in answers` : 'prompts and answers');
   }
 }
