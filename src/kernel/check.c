@@ -15,6 +15,7 @@
 #define ROW_BYTES_MAX (N * sizeof(float))
 #define D_HEAD 96
 #define POSITIONS 9
+#define QUERIES 4
 
 /* Working memory, too much for a worker's stack; kernel_check is not reached by workers. */
 struct check {
@@ -159,6 +160,34 @@ static bool check_elementwise(struct check *c)
     return true;
 }
 
+/* Several queries together against one after the other; the positions are in w. */
+static bool check_queries(struct check *c, const struct quant_type *type, size_t stride)
+{
+    struct quant_x x[QUERIES];
+    float p[QUERIES][64] = {{0}}, q[QUERIES][64] = {{0}}, acc_p[QUERIES][D_HEAD] = {{0}},
+          acc_q[QUERIES][D_HEAD] = {{0}};
+    float *rows[QUERIES];
+    for (size_t i = 0; i < QUERIES; i++) {
+        size_t at = i * D_HEAD;
+        x[i] = (struct quant_x){.x = c->x + at,
+                                .q = c->q[QUANT_FORM_32] + at,
+                                .d = c->d[QUANT_FORM_32] + at / 32,
+                                .sums = c->sums[QUANT_FORM_32] + at / 16};
+        c->reference->attn_scores(type->id, x[i].x, &x[i], c->w, stride, D_HEAD, POSITIONS, 0.1f, p[i]);
+        c->reference->attn_values(type->id, p[i], c->w, stride, D_HEAD, POSITIONS, acc_p[i]);
+        rows[i] = acc_q[i];
+    }
+    if (c->level->attn_scores_many) {
+        c->level->attn_scores_many(type->id, x, QUERIES, c->w, stride, D_HEAD, POSITIONS, 0.1f, q);
+        if (!same(p[0], q[0], QUERIES * 64)) return differ(c, "attn_scores_many", type->name);
+    }
+    if (c->level->attn_values_many) {
+        c->level->attn_values_many(type->id, (const float(*)[64])p, QUERIES, c->w, stride, D_HEAD, POSITIONS, rows);
+        if (!same(acc_p[0], acc_q[0], QUERIES * D_HEAD)) return differ(c, "attn_values_many", type->name);
+    }
+    return true;
+}
+
 static bool check_attention(struct check *c, const struct quant_type *type)
 {
     size_t stride = quant_row_bytes(type, D_HEAD);
@@ -175,7 +204,8 @@ static bool check_attention(struct check *c, const struct quant_type *type)
     if (!same(p, q, POSITIONS)) return differ(c, "attn_scores", type->name);
     c->reference->attn_values(type->id, p, c->w, stride, D_HEAD, POSITIONS, acc_p);
     c->level->attn_values(type->id, p, c->w, stride, D_HEAD, POSITIONS, acc_q);
-    return same(acc_p, acc_q, D_HEAD) || differ(c, "attn_values", type->name);
+    if (!same(acc_p, acc_q, D_HEAD)) return differ(c, "attn_values", type->name);
+    return check_queries(c, type, stride);
 }
 
 static bool check_all(struct check *c)

@@ -84,6 +84,18 @@ static void wrong_attn_values(uint32_t kv_type, const float *p, const void *v, s
     scalar_table()->attn_values(kv_type, p, v, v_stride_bytes, d_head, n, acc);
     if (kv_type == QUANT_F16) nudge(acc + d_head - 1);
 }
+static void wrong_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
+                                   size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64])
+{
+    for (size_t i = 0; i < n_queries; i++)
+        scalar_table()->attn_scores(kv_type, x[0].x, &x[0], k, k_stride_bytes, d_head, n, scale, scores[i]);
+}
+static void wrong_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                   size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc)
+{
+    for (size_t i = 0; i < n_queries; i++)
+        scalar_table()->attn_values(kv_type, p[0], v, v_stride_bytes, d_head, n, acc[i]);
+}
 static void wrong_store_kv(uint32_t kv_type, const float *x, size_t n, void *out)
 {
     scalar_table()->store_kv(kv_type, x, n, out);
@@ -156,6 +168,8 @@ static void test_functions(void **state)
     EXPECT_REFUSAL(attn_merge);
     EXPECT_REFUSAL(attn_scores);
     EXPECT_REFUSAL(attn_values);
+    EXPECT_REFUSAL(attn_scores_many);
+    EXPECT_REFUSAL(attn_values_many);
     EXPECT_REFUSAL(store_kv);
 }
 

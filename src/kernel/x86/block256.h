@@ -38,7 +38,9 @@ struct format {
     __m256i (*values)(const uint8_t *p, const struct prepared *u, int c); /* 32 values from 32 c */
     __m128i (*scales)(const uint8_t *p);                                  /* 16 signed bytes; NULL: all are 1 */
     __m128i (*mins)(const uint8_t *p);                                    /* 16 bytes, at most 63 */
-    void (*few_tokens)(AVX2_PRODUCT_ARGS);                                /* a way of its own for them; NULL: none */
+    /* ways of a format's own; NULL: none */
+    void (*few_tokens)(AVX2_PRODUCT_ARGS);
+    void (*unpack)(const struct avx2_rows *g, size_t block, size_t n_blocks, struct tile_slab *u); /* see tile_format */
 };
 
 /* ---- helpers for formats ---- */
@@ -310,7 +312,7 @@ AVX2_INLINE void product_few(const struct format *f, AVX2_PRODUCT_ARGS)
                                          .has_scales = f->scales != NULL,                                    \
                                          .has_min = f->min_at != 0,                                          \
                                          .mins_of_32 = f->mins_of_32,                                        \
-                                         .unpack = unpack_##name};                                           \
+                                         .unpack = f->unpack ? f->unpack : unpack_##name};                   \
         if (n_tokens <= (size_t)f->few && f->few_tokens)                                                     \
             f->few_tokens(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                     \
         else if (n_tokens <= (size_t)f->few)                                                                 \

@@ -8,7 +8,7 @@
  * at most 2 * 127 * 127 (few); value * sub-scale, at most 127 * 32, fits 16 bits (many). Sums of a block fit 32 bits
  * (quant/formats.h), with the activations' 128 left in as well: Q6_K 256 * 32 * 255 * 128 = 2.7e8. */
 #include "kernel/x86/block256.h"
-#include "kernel/x86/k_few.h"
+#include "kernel/x86/k45.h"
 #include "kernel/x86/k_scales.h"
 
 /* Low (c even) or high nibbles of the 32 bytes of quarter c / 2. */
@@ -67,8 +67,10 @@ PRODUCT(q2_k, .block_bytes = 84, .d_at = 80, .min_at = 82, .offset_log2 = -1, .s
         .scales = scales_q2_k, .mins = mins_q2_k)
 PRODUCT(q3_k, .block_bytes = 110, .d_at = 108, .offset_log2 = 2, .steps = 4, .few = AVX2_FEW, .scales = scales_q3_k)
 PRODUCT(q4_k, .block_bytes = 144, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 8, .few = 4,
-        .few_tokens = kernel_avx2_q4_k_few, .scales = scales_q4_k, .mins = mins_q4_k, .mins_of_32 = true)
+        .few_tokens = kernel_avx2_q4_k_few, .unpack = kernel_avx2_unpack_q4_k, .scales = scales_q4_k, .mins = mins_q4_k,
+        .mins_of_32 = true)
 PRODUCT(q5_k, .block_bytes = 176, .d_at = 0, .min_at = 2, .offset_log2 = -1, .steps = 4, .few = 4,
-        .few_tokens = kernel_avx2_q5_k_few, .scales = scales_q4_k, .mins = mins_q4_k, .mins_of_32 = true)
+        .few_tokens = kernel_avx2_q5_k_few, .unpack = kernel_avx2_unpack_q5_k, .scales = scales_q4_k, .mins = mins_q4_k,
+        .mins_of_32 = true)
 PRODUCT(q6_k, .block_bytes = 210, .d_at = 208, .offset_log2 = 5, .steps = 2, .few = AVX2_FEW, .scales = scales_q6_k)
 PRODUCT(iq4_xs, .block_bytes = 136, .d_at = 0, .offset_log2 = -1, .steps = 0, .few = 4, .scales = scales_iq4_xs)

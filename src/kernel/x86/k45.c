@@ -1,13 +1,14 @@
-/* Q4_K and Q5_K with few tokens, for which the packed weights are gone over once. (Bit layouts: quant/k.c.)
+/* Q4_K and Q5_K: ways of their own for few tokens, for which the packed weights are gone over once, and to unpack for
+ * many. (Bit layouts: quant/k.c.)
  *
  * Both blocks begin with 16 bytes of d, minimum, scales and minima. Those of 8 rows are turned together, so that a
- * lane holds a row: the minima's term is finished there, and scales go to memory, from where each comes back spread
- * over a register. 32 values then cost their unpacking and, for each token, a product, one with the scale and an
- * addition.
+ * lane holds a row. Few tokens: the minima's term is finished there, and scales go to memory, from where each comes
+ * back spread over a register; 32 values then cost their unpacking and, for each token, a product, one with the scale
+ * and an addition. Many tokens: values are turned while two of them are still in a byte.
  *
  * No step saturates: a pair of maddubs is at most 2 * 127 * 31 = 7874; minima are at most 63 and sums of 32 activations
  * at most 4064, so that a row's 8 products stay below 2^21. */
-#include "kernel/x86/k_few.h"
+#include "kernel/x86/k45.h"
 
 #define TOKENS 4 /* together */
 #define HEADER 16
@@ -167,4 +168,48 @@ void kernel_avx2_q4_k_few(AVX2_PRODUCT_ARGS)
 void kernel_avx2_q5_k_few(AVX2_PRODUCT_ARGS)
 {
     product(true, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);
+}
+
+/* ---- many tokens ---- */
+
+AVX2_INLINE void unpack(bool five, const struct avx2_rows *g, size_t block, struct tile_slab *u)
+{
+    const size_t at = block * (five ? 176 : 144), values = at + (five ? HEADER + 32 : HEADER);
+    const __m256i nibble = _mm256_set1_epi8(15);
+    __m256i in[AVX2_ROWS], bits[8], out[8];
+    struct headers h;
+    read_headers(g, at, &h);
+    u->d[0] = h.d;
+    u->m[0] = h.min;
+    for (int i = 0; i < 16; i++) u->scale[i] = h.scales[i / 2];
+    for (int i = 0; i < 4; i++) u->mins[i] = h.mins[i];
+    if (five) {
+        for (int r = 0; r < AVX2_ROWS; r++) in[r] = avx2_load(g->p[r] + at + HEADER);
+        avx2_transpose(in, bits);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        for (int r = 0; r < AVX2_ROWS; r++) in[r] = avx2_load(g->p[r] + values + (size_t)(32 * i));
+        avx2_transpose(in, out);
+        for (int k = 0; k < 8; k++) {
+            __m256i low = _mm256_and_si256(out[k], nibble),
+                    high = _mm256_and_si256(_mm256_srli_epi16(out[k], 4), nibble);
+            if (five) {
+                low = _mm256_or_si256(low, fifth_bit(bits[k], 2 * i));
+                high = _mm256_or_si256(high, fifth_bit(bits[k], 2 * i + 1));
+            }
+            u->q[16 * i + k] = low;
+            u->q[16 * i + 8 + k] = high;
+        }
+    }
+}
+
+void kernel_avx2_unpack_q4_k(const struct avx2_rows *g, size_t block, size_t n_blocks, struct tile_slab *u)
+{
+    unpack(false, g, block, u);
+}
+
+void kernel_avx2_unpack_q5_k(const struct avx2_rows *g, size_t block, size_t n_blocks, struct tile_slab *u)
+{
+    unpack(true, g, block, u);
 }
