@@ -66,6 +66,7 @@ int command_serve(const struct cli_options *o)
     struct serve_options s;
     report_init(&r, o);
     if (open_options(o, OPEN_FULL, 0, 0, &r, &engine, &err)) return report_error(&err);
+    engine.grammar = true;
     engine.sessions = (uint32_t)cli_integer(o, OPT_SESSIONS);
     fill(o, &s);
     engine.text_bytes = serve_text_bytes(&s);

@@ -168,18 +168,15 @@ static void generate(struct clerk *c, struct exchange *x, const json_t *root, st
     request_init(r, &s->options.sampling);
     if (s->options.tokens_max) r->tokens_max = s->options.tokens_max;
     x->has_request = true;
-    if (!x->endpoint->read(c, root, r, f) || !clerk_check_length(c, r, f)) goto refused;
+    if (!x->endpoint->read(c, root, r, f) || !clerk_check_length(c, r, f) || !request_check_format(r, f)) goto refused;
     json_decref(r->vars);
     r->vars = NULL;
     if (!r->model[0]) memcpy(r->model, s->model_name, sizeof r->model);
     answer_begin(&x->answer, r, x->endpoint->writer);
     if (!scheduler_submit(s->scheduler, x, f)) goto refused;
-    if (!r->stream) return;
+    if (!r->stream || r->schema) return; /* with a schema the stream begins when that has proved good: job_begin */
     /* The headers are sent now, so that the client knows that its request is at work. */
-    pthread_mutex_lock(&s->lock);
-    x->state = x->state == EXCHANGE_WAITING ? EXCHANGE_STREAMING : x->state;
-    exchange_wake(x);
-    pthread_mutex_unlock(&s->lock);
+    exchange_begin(x);
     return;
 refused:
     exchange_fault(x, f);

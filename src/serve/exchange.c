@@ -83,6 +83,16 @@ void exchange_reply(struct exchange *x, int status, const char *type, struct buf
     pthread_mutex_unlock(&x->server->lock);
 }
 
+void exchange_begin(struct exchange *x)
+{
+    pthread_mutex_lock(&x->server->lock);
+    if (x->state == EXCHANGE_WAITING) {
+        x->state = EXCHANGE_STREAMING;
+        exchange_wake(x);
+    }
+    pthread_mutex_unlock(&x->server->lock);
+}
+
 void exchange_fault(struct exchange *x, const struct fault *f)
 {
     struct buffer body = {.at = NULL};

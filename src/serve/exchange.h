@@ -55,6 +55,7 @@ struct exchange {
 
     /* The HTTP thread's, until the clerk has it. */
     struct buffer body;
+    size_t received;     /* bytes of the body, thrown away ones too */
     size_t body_charged; /* of the server's body_bytes */
     uint64_t begin_ns;
     int fd;
@@ -94,6 +95,8 @@ void exchange_release(struct exchange *x);
 void exchange_wake(struct exchange *x);
 /* Takes the lock. The reply is complete; takes `body` over. */
 void exchange_reply(struct exchange *x, int status, const char *type, struct buffer *body);
+/* Takes the lock. A stream's headers can be sent. */
+void exchange_begin(struct exchange *x);
 void exchange_fault(struct exchange *x, const struct fault *f);
 /* Takes the lock. NULL: no memory, or nobody listens. The event belongs to the queue at once. */
 void exchange_push(struct exchange *x, struct event *event);

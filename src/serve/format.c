@@ -2,6 +2,7 @@
 #include "serve/clerk.h"
 #include "serve/server.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void request_template_vars(json_t *vars, const json_t *root)
@@ -16,11 +17,67 @@ void request_template_vars(json_t *vars, const json_t *root)
         if ((value = json_object_get(root, names[i])) && !json_is_null(value)) json_object_set(vars, names[i], value);
 }
 
+/* The schema's own faults are found by the engine's thread, before a stream begins. */
+static bool set_schema(struct serve_request *r, const json_t *schema, struct fault *f)
+{
+    free(r->schema);
+    r->schema = json_dumps(schema, JSON_COMPACT);
+    return r->schema || fault_set(f, 500, NULL, "out of memory");
+}
+
 bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, struct fault *f)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
     if (!format || json_is_null(format) || (type && !strcmp(type, "text"))) return true;
-    return fault_set(f, 400, "response_format", "a format of type '%.40s' is not supported", type ? type : "?");
+    if (type && !strcmp(type, "json_object")) { /* llama.cpp's clients put a schema beside it */
+        const json_t *schema = json_object_get(format, "schema");
+        if (schema) return set_schema(r, schema, f);
+        r->schema = strdup("");
+        return r->schema || fault_set(f, 500, NULL, "out of memory");
+    }
+    if (!type || strcmp(type, "json_schema") != 0)
+        return fault_set(f, 400, "response_format",
+                         "a format of type '%.40s' is not known; text, json_object and json_schema are",
+                         type ? type : "?");
+    const json_t *schema = json_object_get(format, "schema");
+    if (!schema) schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+    if (!json_is_object(schema) && !json_is_boolean(schema))
+        return fault_set(f, 400, "response_format", "a format of type 'json_schema' needs a schema");
+    return set_schema(r, schema, f);
+}
+
+static json_t *parameters_of(const json_t *tool)
+{
+    json_t *schema = json_object_get(tool, "parameters");
+    return json_is_object(schema) && json_object_size(schema) ? json_incref(schema)
+                                                              : json_pack("{s:s}", "type", "object");
+}
+
+static bool force_call(struct serve_request *r, const json_t *tool, struct fault *f)
+{
+    json_t *schema = parameters_of(tool);
+    const bool good = set_schema(r, schema, f);
+    json_decref(schema);
+    r->forced_call = strdup(json_string_value(json_object_get(tool, "name")));
+    return good && r->forced_call;
+}
+
+/* One of several: {"name": ..., "arguments": ...}. */
+static bool force_any(struct serve_request *r, struct fault *f)
+{
+    json_t *any = json_array();
+    for (size_t i = 0; i < json_array_size(r->tools); i++) {
+        const json_t *tool = json_array_get(r->tools, i);
+        json_array_append_new(any, json_pack("{s:s, s:{s:{s:O}, s:o}, s:[s, s], s:b}", "type", "object", "properties",
+                                             "name", "const", json_object_get(tool, "name"), "arguments",
+                                             parameters_of(tool), "required", "name", "arguments",
+                                             "additionalProperties", 0));
+    }
+    json_t *schema = json_pack("{s:o}", "anyOf", any);
+    const bool good = set_schema(r, schema, f);
+    json_decref(schema);
+    r->forced_call = strdup("*");
+    return good && r->forced_call;
 }
 
 bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,
@@ -33,5 +90,26 @@ bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars,
         r->tools = NULL;
         return true;
     }
-    return fault_set(f, 400, "tool_choice", "a tool_choice of '%.40s' is not supported", kind);
+    const bool any = !strcmp(kind, "required");
+    if (!any && strcmp(kind, "function") != 0)
+        return fault_set(f, 400, "tool_choice", "a tool_choice of '%.40s' is not known", kind);
+    if (!json_array_size(r->tools))
+        return fault_set(f, 400, "tool_choice", "'tool_choice' asks for a call, and there are no tools");
+    if (r->schema)
+        return fault_set(f, 400, "tool_choice", "a call and a format of the answer cannot both be asked for");
+    if (any && json_array_size(r->tools) > 1) return force_any(r, f);
+    for (size_t i = 0; i < json_array_size(r->tools); i++) {
+        const json_t *tool = json_array_get(r->tools, i);
+        if (any || (name && !strcmp(name, json_string_value(json_object_get(tool, "name")))))
+            return force_call(r, tool, f);
+    }
+    return fault_set(f, 400, "tool_choice", "'tool_choice' names no tool: '%.60s'", name ? name : "?");
+}
+
+bool request_check_format(const struct serve_request *r, struct fault *f)
+{
+    if (!r->schema || r->forced_call || !r->tools) return true;
+    return fault_set(
+        f, 400, "response_format",
+        "tools and a format of the answer together are not supported; \"tool_choice\": \"none\" leaves the tools out");
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define STREAM_BLOCK_BYTES ((size_t)16 << 10)
+#define BODIES_THROWN_AWAY 8
 #define BODIES_MAX 2 /* bodies of the largest size that may be in memory at once */
 
 static const char *header(struct MHD_Connection *c, const char *name)
@@ -208,8 +209,11 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     atomic_fetch_add(&s->metrics.requests, 1);
     const bool good = !strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f);
     if (!e) e = !strncmp(path, "/v1/messages", 12) ? &nowhere_anthropic : &nowhere;
-    const bool has_body = header(c, "Content-Length") || header(c, "Transfer-Encoding");
-    if (!good && has_body) return send_fault(s, c, &f, e->style); /* without reading it: the connection ends */
+    /* A refused body that is much too large is not read: the connection ends. Others are thrown away as they come, for
+     * clients that write everything before they read. */
+    const char *length = header(c, "Content-Length");
+    if (!good && length && strtoull(length, NULL, 10) > (uint64_t)BODIES_THROWN_AWAY * s->options.body_bytes_max)
+        return send_fault(s, c, &f, e->style);
     struct exchange *x = exchange_create(s, e, c);
     if (!x) return MHD_NO;
     *state = x;
@@ -224,7 +228,8 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
 static enum MHD_Result receive(struct exchange *x, const char *bytes, size_t n)
 {
     struct server *s = x->server;
-    if (x->refused) return MHD_YES; /* the rest is thrown away */
+    x->received += n;
+    if (x->refused) return x->received > BODIES_THROWN_AWAY * s->options.body_bytes_max ? MHD_NO : MHD_YES;
     if (x->body.n + n > s->options.body_bytes_max) {
         x->refused = true;
         fault_set(&x->fault, 413, NULL, "the body has more than %zu bytes (--max-body)", s->options.body_bytes_max);

@@ -25,9 +25,61 @@ void job_free(struct job *j)
 {
     if (!j) return;
     serve_parser_destroy(j->parser);
+    sluice_grammar_free(j->grammar);
+    buffer_free(&j->forced);
     free(j->logits);
     exchange_release(j->x);
     free(j);
+}
+
+static void begin_call(struct job *j, size_t call, const char *name, size_t bytes, const char *id)
+{
+    struct event *e = calloc(1, sizeof *e);
+    if (!e) {
+        j->parser_failed = true;
+        return;
+    }
+    e->kind = EVENT_CALL;
+    e->call = call;
+    if (id)
+        snprintf(e->id, sizeof e->id, "%s", id);
+    else
+        request_id(j->x->request.call_prefix, e->id);
+    buffer_put(&e->text, name, bytes);
+    exchange_push(j->x, e);
+}
+
+/* The answer is the arguments of a tool that the client has chosen, or {"name", "arguments"} of one of several. */
+static void take_forced(struct job *j, const char *text, size_t bytes)
+{
+    const char *name = j->x->request.forced_call;
+    if (!strcmp(name, "*")) {
+        buffer_put(&j->forced, text, bytes);
+        return;
+    }
+    if (!j->forced_begun) begin_call(j, 0, name, strlen(name), NULL);
+    j->forced_begun = true;
+    exchange_text(j->x, EVENT_ARGUMENTS, 0, text, bytes);
+}
+
+static void end_forced(struct job *j)
+{
+    const char *forced = j->x->request.forced_call;
+    if (forced && !strcmp(forced, "*") && j->forced.n) {
+        json_t *call = json_loadb(j->forced.at, j->forced.n, JSON_ALLOW_NUL, NULL);
+        const json_t *name = json_object_get(call, "name");
+        char *arguments = json_dumps(json_object_get(call, "arguments"), JSON_COMPACT);
+        if (json_is_string(name) && arguments) {
+            begin_call(j, 0, json_string_value(name), json_string_length(name), NULL);
+            exchange_text(j->x, EVENT_ARGUMENTS, 0, arguments, strlen(arguments));
+            j->forced_begun = true;
+        } else { /* cut off by the length: as it is */
+            exchange_text(j->x, EVENT_TEXT, 0, j->forced.at, j->forced.n);
+        }
+        free(arguments);
+        json_decref(call);
+    }
+    if (j->forced_begun) exchange_text(j->x, EVENT_CALL_END, 0, "", 0);
 }
 
 /* What the parser has found in the answer. */
@@ -40,20 +92,12 @@ static void take_found(void *user, const struct serve_event *found)
                                             [SERVE_EVENT_CALL_END] = EVENT_CALL_END};
     struct job *j = user;
     if (j->calls_over) return;
+    if (found->kind == SERVE_EVENT_TEXT && j->x->request.forced_call) {
+        take_forced(j, found->text, found->bytes);
+        return;
+    }
     if (found->kind == SERVE_EVENT_CALL) {
-        struct event *e = calloc(1, sizeof *e);
-        if (!e) {
-            j->parser_failed = true;
-            return;
-        }
-        e->kind = EVENT_CALL;
-        e->call = found->call;
-        if (found->id)
-            snprintf(e->id, sizeof e->id, "%s", found->id);
-        else
-            request_id(j->x->request.call_prefix, e->id);
-        buffer_put(&e->text, found->text, found->bytes);
-        exchange_push(j->x, e);
+        begin_call(j, found->call, found->text, found->bytes, found->id);
         return;
     }
     exchange_text(j->x, kinds[found->kind], found->kind < SERVE_EVENT_CALL ? 0 : found->call, found->text,
@@ -75,7 +119,7 @@ static enum sluice_status open_parser(struct job *j, struct sluice_error *err)
 {
     const struct serve_request *r = &j->x->request;
     const char *template = sluice_chat_template(j->engine);
-    const size_t n = json_array_size(r->tools);
+    const size_t n = r->forced_call ? 0 : json_array_size(r->tools); /* a call that was asked for has no marks */
     struct serve_tool *tools = calloc(n + 1, sizeof *tools);
     if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
     for (size_t i = 0; i < n; i++) {
@@ -117,10 +161,13 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
     if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
     if (!st && r->answers) st = open_parser(j, err);
+    if (!st && r->schema)
+        st = sluice_grammar_json(e, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
     j->state = JOB_PREFILL;
+    if (r->stream) exchange_begin(j->x);
     return SLUICE_OK;
 }
 
@@ -198,6 +245,7 @@ void job_end(struct job *j, enum ending ending)
     e->kind = EVENT_END;
     e->outcome = j->outcome;
     exchange_push(j->x, e);
+    if (j->x->request.stream) exchange_begin(j->x); /* where it had not begun */
 }
 
 void job_fail(struct job *j, const struct sluice_error *err)
@@ -222,7 +270,9 @@ static void end_text(struct job *j, enum ending ending)
         job_fail(j, &err);
         return;
     }
-    if (j->parser && ending != ENDING_LENGTH && serve_parser_calls(j->parser)) ending = ENDING_CALLS;
+    end_forced(j);
+    if (j->parser && ending != ENDING_LENGTH && (serve_parser_calls(j->parser) || j->forced_begun))
+        ending = ENDING_CALLS;
     job_end(j, ending);
 }
 
@@ -233,7 +283,9 @@ void job_token(struct job *j, size_t room)
     struct sluice_error err;
     char piece[SLUICE_PIECE_BYTES_MAX];
     int32_t id;
-    if (sluice_sample(j->session, &id, &err)) {
+    /* What a model thinks before it answers is free. */
+    const bool bound = j->grammar && !(j->parser && serve_parser_reasons(j->parser));
+    if (bound ? sluice_sample_constrained(j->session, j->grammar, &id, &err) : sluice_sample(j->session, &id, &err)) {
         job_fail(j, &err);
         return;
     }

@@ -27,8 +27,11 @@ struct job {
     struct sluice_decoder decoder;
     struct stop_filter stops;
     struct serve_parser *parser; /* of an assistant's turn; else NULL */
-    bool parser_failed;          /* memory ran out */
-    bool calls_over;             /* the one call that was wanted is there */
+    sluice_grammar *grammar;     /* what the answer may be; NULL: anything */
+    struct buffer forced;        /* the text of a call that was asked for, if it is one of several tools */
+    bool forced_begun;
+    bool parser_failed; /* memory ran out */
+    bool calls_over;    /* the one call that was wanted is there */
     struct outcome outcome;
     uint64_t submitted_ns, begin_ns, first_ns, progress_ns;
 };

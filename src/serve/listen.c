@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define SEND_BYTES (128 << 10)
 #define DESCRIPTORS_BESIDES 128 /* of the engine: files, rings, epoll */
 
 static bool is_loopback(const struct sockaddr *a)
@@ -22,13 +23,15 @@ static bool is_loopback(const struct sockaddr *a)
 
 static enum sluice_status bind_to(struct server *s, const struct addrinfo *a, int *out, struct sluice_error *err)
 {
-    const int one = 1;
+    const int one = 1, send_bytes = SEND_BYTES;
     const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_storage bound;
     socklen_t bytes = sizeof bound;
     char address[INET6_ADDRSTRLEN + 8], port[16];
     if (fd < 0) return base_fail(err, SLUICE_ERR_IO, NULL, "cannot make a socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    /* Of the connections too: what a slow reader has not taken is ours to hold back, not the system's to store. */
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, SOMAXCONN) ||
         getsockname(fd, (struct sockaddr *)&bound, &bytes) ||
         getnameinfo((struct sockaddr *)&bound, bytes, address, sizeof address, port, sizeof port,

@@ -79,6 +79,7 @@ void request_template_vars(json_t *vars, const json_t *root);
 struct clerk;
 /* response_format and its like: {"type": "text" | "json_object" | "json_schema", ...}. */
 bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, struct fault *f);
+bool request_check_format(const struct serve_request *r, struct fault *f); /* once both are read */
 /* kind: "auto", "none", "required", "function" (that of this name). After messages_tools. */
 bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,
                          struct fault *f);

@@ -349,6 +349,17 @@ enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *v
 {
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
+enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, size_t bytes, sluice_grammar **out,
+                                       struct sluice_error *err)
+{
+    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+}
+void sluice_grammar_free(sluice_grammar *g) {}
+enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
+                                             struct sluice_error *err)
+{
+    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+}
 const char *sluice_chat_template(const sluice_engine *e) { return NULL; }
 size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out) { return 0; }
 size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max) { return 0; }

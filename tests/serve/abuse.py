@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""What clients do to servers: no key, other hosts, too much of everything, half a request, no reading, going away, signals."""
+import http.client
+import json
+import os
+import resource
+import socket
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+
+from server_rig import Server, Shared, messages
+
+CHAT = "/v1/chat/completions"
+
+
+def chat(text, **more):
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "seed": 7, **more}
+
+
+def raw_post(body):
+    data = json.dumps(body).encode()
+    return b"POST " + CHAT.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+
+
+LONG = chat("word " * 300, max_tokens=400, stream=True, logprobs=True, top_logprobs=20, temperature=1.5, min_p=0, top_k=0, top_p=1)
+
+
+class Doors(unittest.TestCase):
+    def test_keys(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("# ours\nfirst-key\n\nsecond-key\n")
+            file.flush()
+            s = Server("--api-key-file", file.name, "--cors", "https://good.example")
+            self.assertEqual(s.get("/health")[0], 200)
+            for path in ("/v1/models", "/metrics", "/slots"):
+                self.assertEqual(s.get(path)[0], 401)
+            for headers, code in (({}, 401), ({"Authorization": "Bearer nonsense"}, 401), ({"Authorization": "first-key"}, 401), ({"Authorization": "Bearer first-ke"}, 401),
+                                  ({"Authorization": "Bearer first-key"}, 200), ({"x-api-key": "second-key"}, 200), ({"x-api-key": ""}, 401),
+                                  ({"x-api-key": "x" * 3000}, 401), ({"x-api-key": "# ours"}, 401)):
+                self.assertEqual(s.post(CHAT, chat("x", max_tokens=1), code=code, headers=headers) is not None, True)
+            error = json.loads(s.request("POST", "/v1/messages", {}, {})[2])
+            self.assertEqual(error["error"]["type"], "authentication_error")
+            # pages of other places
+            good = {"Origin": "https://good.example", "x-api-key": "first-key"}
+            self.assertEqual(s.get("/v1/models", headers=good)[1]["Access-Control-Allow-Origin"], "https://good.example")
+            self.assertEqual(s.get("/v1/models", headers={**good, "Origin": "https://bad.example"})[0], 403)
+            status, headers, _ = s.request("OPTIONS", CHAT, headers={"Origin": "https://good.example", "Access-Control-Request-Headers": "x-api-key"})
+            self.assertEqual((status, headers["Access-Control-Allow-Headers"]), (204, "x-api-key"))
+            self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+            s.stop()
+
+    def test_names_of_this_machine_alone(self):
+        s = Server()
+        for host, code in (("localhost", 200), ("127.0.0.1:%d" % s.port, 200), ("evil.example", 403), ("localhost.evil.example", 403), ("[::1]:80", 200)):
+            self.assertEqual(s.get("/v1/models", headers={"Host": host})[0], code, host)
+        self.assertEqual(s.get("/v1/models", headers={"Origin": "null"})[0], 403)
+        self.assertEqual(s.get("/v1/models", headers={"Origin": "http://127.0.0.1:%d" % s.port})[0], 200)
+        s.stop()
+
+
+class Limits(Shared):
+    WORDS = ("--max-body", "1", "--max-header", "16", "--timeout-receive", "2", "--sessions", "2", "--queue", "100", "--timeout-stall", "2", "--keep-alive", "1")
+
+    def alive(self):
+        self.assertEqual(self.server.get("/health")[0], 200)
+
+    def test_too_large(self):
+        self.assertEqual(self.server.request("POST", CHAT, b"x" * ((1 << 20) + 1))[0], 413)
+
+        def pieces():
+            for _ in range(40):
+                yield b"x" * 65536
+
+        c = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        c.request("POST", CHAT, pieces(), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+        self.assertEqual(c.getresponse().status, 413)
+        c.close()
+        self.assertIn("context_length_exceeded", json.dumps(self.server.post(CHAT, chat("word " * 150000), code=400)))
+        with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"X-Flood: " + b"y" * 60000 + b"\r\n\r\n") as s:
+            self.assertIn(b" 431 ", s.recv(1000)[:20] or b" 431 ")
+        with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n") as s:
+            self.assertNotIn(b" 200 ", s.recv(1000)[:20])
+        self.alive()
+
+    def test_half_a_request_and_nonsense(self):
+        waiting = [self.server.raw(data) for data in (b"", b"POST ", b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{\"mess")]
+        for data in (b"\x00\x01\x02\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(200), b"GET\r\n\r\n", os.urandom(2000)):
+            self.server.raw(data).close()
+        self.assertEqual(self.server.post(CHAT, chat("x", max_tokens=1))["usage"]["completion_tokens"], 1)
+        self.assertEqual(waiting[2].recv(1000)[:0], b"")  # given up after --timeout-receive
+        for s in waiting:
+            s.close()
+        self.alive()
+
+    def test_a_thousand_idle_connections(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 1200:
+            self.skipTest("too few descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+        idle = [self.server.raw() for _ in range(1000)]
+        self.server.wait_for("connections", 1001)
+        self.assertEqual(self.server.post(CHAT, chat("x", max_tokens=2))["usage"]["completion_tokens"], 2)
+        for s in idle:
+            s.close()
+
+    def test_who_does_not_read_is_given_up(self):
+        before = self.server.metric("jobs_cancelled_total")
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        s.connect(("127.0.0.1", self.server.port))
+        s.sendall(raw_post({**LONG, "max_tokens": 700}))
+        other = self.server.post(CHAT, chat("It was"))  # not held up
+        self.assertEqual(other["usage"]["completion_tokens"], 8)
+        self.server.wait_for("jobs_cancelled_total", before + 1, 60)
+        s.close()
+
+    def go_away(self, state):
+        before = self.server.metric("jobs_cancelled_total")
+        s = self.server.raw(raw_post({**LONG, "seed": hash(state) % 1000, "messages": [{"role": "user", "content": state + " word" * 600}]}))
+        end = time.monotonic() + 30
+        while state not in [slot["state"] for slot in json.loads(self.server.get("/slots")[2])]:
+            self.assertLess(time.monotonic(), end)
+        s.close()
+        self.server.wait_for("jobs_cancelled_total", before + 1)
+        while any(slot["is_processing"] for slot in json.loads(self.server.get("/slots")[2])):
+            self.assertLess(time.monotonic(), end + 30)
+
+    def test_who_goes_away_stops_the_work(self):
+        self.go_away("answer")
+        generated = self.server.metric("prefill_tokens_total")
+        self.go_away("prompt")
+        self.assertLess(self.server.metric("prefill_tokens_total") - generated, 600)
+
+    def test_many_streams_at_once(self):
+        bodies = [chat(f"Number {i % 16}", seed=i % 16, max_tokens=3, stream=True) for i in range(64)]
+        alone = [self.server.request("POST", CHAT, b)[2] for b in bodies[:16]]
+        got = [None] * 64
+
+        def ask(i):
+            got[i] = self.server.request("POST", CHAT, bodies[i])[2]
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(64)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
+        def said(text):
+            return [c["delta"].get("content") for _, m in messages(text.decode()) if m != "[DONE]" for c in m["choices"]]
+
+        self.assertEqual(["".join(filter(None, said(t))) for t in got], ["".join(filter(None, said(t))) for t in alone] * 4)
+
+
+class Ends(unittest.TestCase):
+    def stream(self, s, out, **more):
+        try:
+            out.append(s.request("POST", CHAT, {**chat("It was the best", max_tokens=60, stream=True), **more})[2].decode())
+        except (OSError, http.client.HTTPException) as e:
+            out.append(str(e))
+
+    def test_the_queue_is_full(self):
+        s = Server("--queue", "1", "--keep-alive", "1")
+        out = []
+        threads = []
+        for running in (1, 0):
+            threads.append(threading.Thread(target=self.stream, args=(s, out), kwargs={"max_tokens": 300 if running else 2}))
+            threads[-1].start()
+            s.wait_for("sessions_busy" if running else "queue_length", 1)
+        status, headers, body = s.request("POST", CHAT, chat("x"))
+        self.assertEqual((status, "Retry-After" in headers, json.loads(body)["error"]["type"]), (429, True, "rate_limit_exceeded"))
+        self.assertEqual(json.loads(s.request("POST", "/v1/messages", {**chat("x")})[2])["error"]["type"], "rate_limit_error")
+        for t in threads:
+            t.join()
+        self.assertTrue(all(t.endswith("[DONE]\n\n") for t in out))
+        s.stop()
+
+    def test_what_was_accepted_is_finished(self):
+        s = Server()
+        out = []
+        t = threading.Thread(target=self.stream, args=(s, out))
+        t.start()
+        s.wait_for("sessions_busy", 1)
+        self.assertIn("stopping", s.stop())
+        t.join()
+        self.assertTrue(out[0].endswith("[DONE]\n\n"), out)
+
+    def test_a_second_signal_stops_at_once(self):
+        s = Server()
+        out = []
+        t = threading.Thread(target=self.stream, args=(s, out), kwargs={"max_tokens": 900})
+        t.start()
+        s.wait_for("sessions_busy", 1)
+        s.stop(code=130, signals=2)
+        t.join()
+        self.assertFalse(out[0].endswith("[DONE]\n\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
