@@ -207,8 +207,9 @@ bool prefix_take(sluice_session *s, const int32_t *ids, const struct prefix_offe
 
 /* ---- keeping ---- */
 
-/* The rows of tokens [.., n): what is there already is shared. Returns how many tokens are there then. */
-static size_t keep_rows(sluice_session *s, size_t n)
+/* The rows of tokens [.., n): what is there already is shared. Copies about bytes_max at most. Returns how many tokens
+ * are there then. */
+static size_t keep_rows(sluice_session *s, size_t n, uint64_t bytes_max)
 {
     struct prefix_store *store = &s->engine->prefix.store;
     struct prefix_tree *t = &store->tree;
@@ -224,12 +225,13 @@ static size_t keep_rows(sluice_session *s, size_t n)
     }
     prefix_tree_touch(t, m.run);
     if (m.run != PREFIX_NONE) prefix_tree_pin(t, m.run);
-    while (m.n < n) {
+    for (uint64_t copied = 0; m.n < n && copied < bytes_max;) {
         const uint32_t most = n - m.n < PREFIX_RUN ? (uint32_t)(n - m.n) : PREFIX_RUN;
         const uint32_t item = prefix_store_add(store, m.run, (uint32_t)m.n, s->ids + m.n, most,
                                                model_kv_span_bytes(&s->kv, m.n, m.n + most));
         if (item == PREFIX_NONE) break;
         copy_rows(s, item, m.n, m.n + most, false);
+        copied += t->items[item].payload_bytes;
         prefix_store_added(store, item);
         if (m.run != PREFIX_NONE) prefix_tree_unpin(t, m.run);
         m.run = item;
@@ -271,19 +273,19 @@ static bool keep_state(sluice_session *s, size_t n)
     return item != PREFIX_NONE;
 }
 
-bool prefix_keep(sluice_session *s, size_t n)
+bool prefix_keep(sluice_session *s, size_t n, uint64_t bytes_max)
 {
     struct prefix_tree *t = &s->engine->prefix.store.tree;
     struct prefix_match before;
     prefix_poll(s->engine);
-    if (!t->stateful) return keep_rows(s, n) == n;
+    if (!t->stateful) return keep_rows(s, n, bytes_max) == n;
     /* Rows behind the last state are no use, nor is a state without rows. The one before the last is where a prompt has
      * ended, mostly: an answer that comes back as other tokens leaves there. */
     n = model_state_known(&s->kv.state, n);
     if (!n) return true;
     prefix_tree_find(t, s->ids, n, &before);
     const size_t last = before.state == PREFIX_NONE ? 0 : t->items[before.state].from;
-    if (keep_rows(s, n) < n) return false;
+    if (keep_rows(s, n, bytes_max) < n) return false;
     const size_t earlier = model_state_known(&s->kv.state, n - 1);
     const bool both = earlier <= last || keep_state(s, earlier);
     if (!keep_state(s, n)) return false;
@@ -299,34 +301,52 @@ void prefix_poll(sluice_engine *e)
     if (e->prefix.on) prefix_store_poll(&e->prefix.store);
 }
 
+/* One more piece of what each session has left. *moved: something was kept. True: something is left. */
+static bool go_on(sluice_engine *e, bool *moved)
+{
+    const uint64_t before = e->prefix.store.tree.next_id;
+    bool left = false;
+    for (size_t i = 0; i < ENGINE_SESSIONS_MAX; i++) {
+        sluice_session *s = e->sessions[i];
+        if (!s || !s->keep_to) continue;
+        if (prefix_keep(s, s->keep_to, PREFIX_KEEP_BYTES)) s->keep_to = 0;
+        left = left || s->keep_to;
+    }
+    *moved = e->prefix.store.tree.next_id != before;
+    return left;
+}
+
 bool prefix_idle(sluice_engine *e, uint64_t end_ns)
 {
     struct prefix_disk *d = e->prefix.store.disk;
-    if (!d || d->lock < 0) return false;
+    if (!e->prefix.on) return false;
     for (;;) {
-        bool left = false;
-        prefix_disk_poll(d);
-        for (size_t i = 0; i < ENGINE_SESSIONS_MAX; i++) {
-            sluice_session *s = e->sessions[i];
-            if (!s || !s->keep_to) continue;
-            if (prefix_keep(s, s->keep_to)) s->keep_to = 0;
-            left = left || s->keep_to;
-        }
-        prefix_disk_poll(d);
+        bool moved;
+        prefix_poll(e);
+        const bool left = go_on(e, &moved);
+        prefix_poll(e);
         const uint64_t now = e->os->now_ns(e->os->user);
-        if (!prefix_disk_waits(d)) return false; /* what is left waits for an error to pass, or for room */
-        if (now >= end_ns) return left || prefix_disk_waits(d);
-        prefix_disk_wait(d, end_ns - now);
+        const bool waits = d && prefix_disk_waits(d);
+        if ((!left || !moved) && !waits) return false; /* what is left waits for room, or for an error to pass */
+        if (now >= end_ns) return true;
+        if (!left || !moved) prefix_disk_wait(d, end_ns - now);
     }
+}
+
+void prefix_forget(sluice_session *s)
+{
+    (void)prefix_keep(s, s->keep_to, UINT64_MAX);
+    s->keep_to = 0;
 }
 
 void prefix_leave(sluice_session *s)
 {
     struct prefix_disk *d = s->engine->prefix.store.disk;
-    if (!s->keep_to || !d || d->lock < 0) return;
-    for (uint64_t before = UINT64_MAX; before != d->written_bytes;) { /* while writing makes room */
-        before = d->written_bytes;
-        if (prefix_keep(s, s->keep_to)) return;
+    if (!s->keep_to) return;
+    for (uint64_t before = UINT64_MAX;;) { /* writing makes room */
+        if (prefix_keep(s, s->keep_to, UINT64_MAX) || !d || d->lock < 0) return;
         prefix_disk_drain(d);
+        if (before == d->written_bytes) return;
+        before = d->written_bytes;
     }
 }

@@ -7,6 +7,7 @@
 #include "sluice.h"
 
 #define PREFIX_LIMIT_DEFAULT "8G"
+#define PREFIX_KEEP_BYTES ((uint64_t)64 << 20) /* at once: others wait for their next token meanwhile */
 
 struct engine_prefix {
     bool on;
@@ -36,10 +37,12 @@ void prefix_look(const sluice_engine *e, const int32_t *ids, size_t n, struct pr
 /* Makes the session hold the offer. own: as many tokens of it are the session's already. False: it was damaged, and is
  * gone, or there was no room for loading it (*room); the session holds its own. */
 bool prefix_take(sluice_session *s, const int32_t *ids, const struct prefix_offer *o, size_t own, bool *room);
-/* What of the session's tokens [0, n) is to be kept is kept now. False: not all of it, for want of memory that is
- * being written. */
-bool prefix_keep(sluice_session *s, size_t n);
-/* The last chance for what prefix_keep has left. */
+/* What of the session's tokens [0, n) is not kept yet is kept now, about bytes_max of it. False: something is left, or
+ * there was no room. */
+bool prefix_keep(sluice_session *s, size_t n, uint64_t bytes_max);
+/* The last chance for what prefix_keep has left: the session's tokens become others (does not wait), or it is closed.
+ */
+void prefix_forget(sluice_session *s);
 void prefix_leave(sluice_session *s);
 
 #endif

@@ -48,7 +48,7 @@ enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, s
     for (;;) {
         struct prefix_offer kept;
         const size_t own = sluice_session_common(s, ids, most);
-        if (s->keep_to > own) s->keep_to = own; /* what comes behind is written over */
+        if (s->keep_to > own) prefix_forget(s); /* what comes behind is written over */
         n_found = ready(s, ids, most);
         const sluice_session *other = other_session(s, ids, most, &n_found);
         prefix_look(e, ids, most, &kept);
@@ -70,7 +70,7 @@ enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *e
 {
     (void)err;
     if (!s->engine->prefix.on || !s->n) return SLUICE_OK;
-    s->keep_to = prefix_keep(s, s->n) ? 0 : s->n;
+    s->keep_to = prefix_keep(s, s->n, PREFIX_KEEP_BYTES) ? 0 : s->n;
     prefix_poll(s->engine);
     return SLUICE_OK;
 }

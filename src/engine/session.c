@@ -60,7 +60,7 @@ enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct slu
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "cannot rewind to %zu tokens: the session has %zu", n, s->n);
     if (n < s->n) s->has_logits = false;
     s->n = n;
-    if (s->keep_to > n) s->keep_to = n;
+    if (s->keep_to > n) prefix_forget(s);
     if (!n) s->fresh = true;
     return SLUICE_OK;
 }

@@ -313,6 +313,36 @@ static void test_small(void **state)
     }
 }
 
+/* A keep takes a piece of a long text at a time; idle time, another text or the session's end take the rest. */
+static void test_pieces(void **state)
+{
+    struct subject x;
+    float *want;
+    static int32_t ids[A_TOKENS];
+    for (int how = 0; how < 3; how++) {
+        if (!find(&x, "llama", "f32")) skip();
+        tokens(ids, A_TOKENS, 8);
+        from_start(&x, ids, A_TOKENS, &want);
+        x.o.prefix_memory = "4M";
+        CHECK(open_engine(&x));
+        CHECK(sluice_eval(x.s, ids, A_TOKENS, NULL, NULL, NULL, &err));
+        assert_false(prefix_keep(x.s, A_TOKENS, 1)); /* a run */
+        x.s->keep_to = A_TOKENS;
+        struct prefix_offer offer;
+        prefix_look(x.e, ids, A_TOKENS, &offer);
+        assert_int_equal(offer.n, PREFIX_RUN);
+        if (how == 0) assert_false(sluice_idle(x.e, 1000));
+        if (how == 1) CHECK(sluice_session_rewind(x.s, 3, &err));
+        if (how == 2) again(&x);
+        prefix_look(x.e, ids, A_TOKENS, &offer);
+        assert_int_equal(offer.n, A_TOKENS);
+        again(&x);
+        assert_int_equal(go_on(&x, ids, A_TOKENS, want), A_TOKENS - 1);
+        close_engine(&x);
+        free(want);
+    }
+}
+
 /* ---- what goes wrong ---- */
 
 static void damage_all(void)
@@ -444,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bits, begin, end),
         cmocka_unit_test_setup_teardown(test_turns, begin, end),
         cmocka_unit_test_setup_teardown(test_small, begin, end),
+        cmocka_unit_test_setup_teardown(test_pieces, begin, end),
         cmocka_unit_test_setup_teardown(test_damage, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
