@@ -20,8 +20,8 @@
 #define CTX 256u
 #define CHUNK 64u /* models with states have one where a chunk ends */
 
-static const char *const names[] = {"llama",       "deepseek2", "glm-dsa",        "gpt-oss", "qwen3next",
-                                    "kimi-linear", "lfm2moe",   "deepseek4-hash", "llama4"};
+static const char *const names[] = {"llama",       "deepseek2", "glm-dsa",         "gpt-oss", "qwen3next",
+                                    "kimi-linear", "lfm2moe",   "deepseek4-table", "llama4"};
 #define N_NAMES (sizeof names / sizeof *names)
 
 static char folder[256];
@@ -72,6 +72,7 @@ static bool find(struct subject *x, const char *name, const char *kv_type)
     char file[96];
     *x = (struct subject){0};
     snprintf(file, sizeof file, "arch/%s-moe.gguf", name);
+    if (!support_golden(file, x->model)) snprintf(file, sizeof file, "arch/%s.gguf", name);
     if (!support_golden(file, x->model)) return false;
     x->o = support_options(x->model);
     x->o.log = support_keep_line;
