@@ -233,7 +233,8 @@ test('shows Markdown, and makes no markup of it', async () => {
 });
 
 test('stays where the reader is, and does not jump while it streams', async () => {
-  mock.options.delayMs = 12;
+  const { answer } = mock.options;
+  Object.assign(mock.options, { delayMs: 12, answer: answer + 'And so on, paragraph by paragraph.\n\n'.repeat(300) });
   const page = await open(`${mockUrl}/#/chat`, { viewport: { width: 900, height: 500 }, reducedMotion: 'reduce' });
   await ready(page);
   await page.evaluate(() => {
@@ -247,12 +248,16 @@ test('stays where the reader is, and does not jump while it streams', async () =
   assert.ok((await end()) < 60, 'whoever is at the end stays there');
   await page.evaluate(() => { document.getElementById('scroll').scrollTop = 0; });
   await page.waitForSelector('#to-end:not([hidden])');
-  await answered(page);
+  const length = await page.evaluate(() => document.getElementById('log').textContent.length);
+  await page.waitForFunction((n) => document.getElementById('log').textContent.length > n + 150, length);
+  assert.equal(await page.getAttribute('#composer', 'data-running'), 'true');
   assert.equal(await page.evaluate(() => document.getElementById('scroll').scrollTop), 0);
   await page.click('#to-end');
+  await page.keyboard.press('Escape');
+  await answered(page);
   assert.ok((await end()) < 60);
   assert.ok((await page.evaluate(() => window.shift)) < 0.05, `layout shift ${await page.evaluate(() => window.shift)}`);
-  mock.options.delayMs = 1;
+  Object.assign(mock.options, { delayMs: 1, answer });
   await close(page);
 });
 
@@ -332,6 +337,52 @@ test('waits while the model loads', async () => {
   assert.ok(page.complaints.every((c) => /503/.test(c)), page.complaints.join('\n'));
   await page.context().close();
   await loading.close();
+});
+
+test('notices that the server has gone, and that it is back', async () => {
+  const first = new Mock({ layers: 4, experts: 8, used: 2 });
+  const url = await first.listen();
+  const page = await open(`${url}/#/chat`);
+  await ready(page);
+  await first.close();
+  await say(page, 'Is anybody there?');
+  await page.waitForSelector('[role=alert]:has-text("does not answer")');
+  await page.waitForSelector('[data-server=away]');
+  const second = new Mock({ layers: 4, experts: 8, used: 2, delayMs: 1 });
+  await second.listen(Number(new URL(url).port));
+  await ready(page);
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await page.waitForSelector('.answer[data-state=done] table', WAIT);
+  assert.ok(page.complaints.every((c) => /ERR_CONNECTION|ERR_EMPTY/.test(c)), page.complaints.join('\n'));
+  await page.context().close();
+  await second.close();
+});
+
+test('keeps what two tabs say', async () => {
+  const page = await open(`${mockUrl}/#/chat`);
+  await ready(page);
+  const other = await page.context().newPage();
+  await other.goto(`${mockUrl}/#/chat`);
+  await ready(other);
+  for (const [tab, text] of [[page, 'From the first'], [other, 'From the second']]) {
+    await say(tab, text);
+    await answered(tab);
+    await tab.waitForTimeout(250);
+  }
+  for (const tab of [page, other]) {
+    await tab.click('#open-conversations');
+    assert.equal(await tab.locator('#conversation-list .open').count(), 2);
+    await tab.click('#conversations-close');
+  }
+  await page.click('#open-conversations');
+  await page.getByRole('button', { name: 'Delete "From the first"' }).click();
+  await page.waitForFunction(() => document.querySelectorAll('#conversation-list .open').length === 1);
+  await page.waitForTimeout(200);
+  await other.reload();
+  await ready(other);
+  await other.click('#open-conversations');
+  assert.deepEqual(await other.locator('#conversation-list .open span').allInnerTexts(), ['From the second']);
+  await close(page);
 });
 
 test('does not ask while nobody looks', async () => {

@@ -106,6 +106,14 @@ test('conversations are kept, the latest first, and the oldest give way', () => 
     assert.deepEqual(talk.loadAll(Object.assign(new Storage(), { text })), []);
 });
 
+test('two tabs keep what either has', () => {
+  const c = (id, changed) => ({ ...sample(), id, changed });
+  const mine = [c('a', 5), c('open', 5), c('old', 1)];
+  const all = talk.merge(mine, [c('b', 9), c('old', 7), c('open', 8), c('gone', 9)], mine[1], new Set(['gone']));
+  assert.deepEqual(all.map((x) => [x.id, x.changed]), [['a', 5], ['open', 5], ['old', 7], ['b', 9]]);
+  assert.equal(all[1], mine[1]);
+});
+
 function stats(s, engine = {}) {
   return { time_ns: s * 1e9, engine: { tokens_prefill: 0, tokens_decode: 0, prefill_ns: 0, decode_ns: 0, hits: 0, misses: 0, read_bytes: 0, wait_ns: 0, disk_busy_ns: 0, ...engine } };
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The server over HTTP, with the real engine and the bundled model: every endpoint, plain and streamed; sessions; refusals."""
 import json
+import re
 import sys
 import threading
 import unittest
@@ -130,6 +131,18 @@ class Chat(Shared):
                             (b"[" * 100000, ["nests"]), (b'{"messages":[' + b"[]," * 300000, ["values"]), (b'{"a":1,"a":2}', ["duplicate"]),
                             (b'{"seed":1' + b"0" * 400 + b"}", ["JSON"]), (b'{"temperature":1e999}', ["JSON"]), (b'{"x":"' + b"y" * 1000000, ["JSON"])):
             self.refused(body, 400, *words)
+
+    def test_the_page(self):
+        status, headers, body = self.server.get("/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'none'; script-src 'self'", headers["Content-Security-Policy"])
+        for name in set(re.findall(r'(?:src|href)="(/page/[^"]+)"', body.decode())):
+            status, headers, body = self.server.get(name)
+            self.assertEqual((status, len(body)), (200, int(headers["Content-Length"])), name)
+            self.assertEqual(self.server.get(name, headers={"If-None-Match": headers["ETag"]})[::2], (304, b""))
+            self.assertEqual(self.server.get(name, headers={"If-None-Match": '"another"'})[::2], (200, body))
+        for method, path, code in (("HEAD", "/", 200), ("POST", "/", 405), ("OPTIONS", "/", 204), ("GET", "/page/", 404), ("GET", "/page/../page/main.js", 404)):
+            self.assertEqual(self.server.request(method, path)[0], code, (method, path))
 
     def test_places_and_methods(self):
         for method, path, code in (("GET", "/nowhere", 404), ("GET", CHAT, 405), ("POST", "/health", 405), ("GET", "/health", 200), ("HEAD", "/health", 200),

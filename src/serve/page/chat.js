@@ -17,7 +17,7 @@ export class Chat {
   #running = null; // AbortController of the answer that comes
   #options;
 
-  // options: { settings(), model(), changed(), busy(bool), unauthorized(), suggestions }
+  // options: { settings(), model(), changed(), busy(bool), unauthorized(), away() }
   constructor(options) {
     this.#options = options;
     byId('composer').addEventListener('submit', (e) => {
@@ -144,6 +144,7 @@ export class Chat {
 
   #failed(view, problem) {
     if (problem instanceof ApiError && problem.status === 401) this.#options.unauthorized();
+    if (problem instanceof ApiError && (problem.status === 0 || problem.status === 503)) this.#options.away();
     view.root.dataset.state = 'failed';
     view.problem(problem.message, problem.retrySeconds);
   }

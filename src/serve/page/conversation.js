@@ -2,7 +2,7 @@
 // { role: 'assistant', content, reasoning, ending, figures }. Pure but for the storage that it is given.
 
 export const CONVERSATIONS_MAX = 50;
-const KEY = 'sluice.conversations';
+export const KEY = 'sluice.conversations';
 const TITLE_MAX = 60;
 
 export function newConversation(now = Date.now()) {
@@ -123,12 +123,28 @@ function valid(c) {
 }
 
 export function loadAll(storage) {
+  return readAll(storage.getItem(KEY));
+}
+
+export function readAll(text) {
   try {
-    const list = JSON.parse(storage.getItem(KEY) ?? '[]');
+    const list = JSON.parse(text ?? '[]');
     return Array.isArray(list) ? list.filter(valid).slice(0, CONVERSATIONS_MAX) : [];
   } catch {
     return [];
   }
+}
+
+// Another tab may have kept something since: what it has and we do not know joins ours, what it has changed later
+// replaces ours, but for the conversation that is open here. dropped: ids that were deleted here.
+export function merge(mine, stored, open, dropped) {
+  const byId = new Map(mine.map((c) => [c.id, c]));
+  for (const c of stored) {
+    const known = byId.get(c.id);
+    if (dropped.has(c.id) || known === open && known) continue;
+    if (!known || c.changed > known.changed) byId.set(c.id, c);
+  }
+  return [...byId.values()];
 }
 
 // The latest first; empty ones are not kept. If there is no room, the oldest ones go. False: nothing could be kept.

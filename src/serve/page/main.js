@@ -1,13 +1,13 @@
 // Puts the page together: views, theme, the state of the server, conversations.
 import { ApiError, getJson, health } from './api.js';
 import { Chat } from './chat.js';
-import { loadAll, newConversation, saveAll } from './conversation.js';
+import { KEY, loadAll, merge, newConversation, readAll, saveAll } from './conversation.js';
 import { byId, h, icon, setText } from './dom.js';
 import { count, percent } from './format.js';
 import { Panel } from './panel.js';
 import { Settings } from './settings.js';
 
-const state = { model: '', ctx: 0, conversations: [], store: null };
+const state = { model: '', ctx: 0, conversations: [], dropped: new Set(), store: null };
 try {
   state.store = localStorage;
 } catch {
@@ -16,13 +16,14 @@ try {
 if (state.store) state.conversations = loadAll(state.store);
 
 const settings = new Settings(() => connect());
-const panel = new Panel(() => settings.open(true));
+const panel = new Panel({ unauthorized: () => settings.open(true), away });
 const chat = new Chat({
   settings: () => settings.values,
   model: () => state.model,
   changed: keep,
   busy: () => panel.wake(),
   unauthorized: () => settings.open(true),
+  away,
 });
 
 // ---- views: #/chat, #/experts, or both beside each other where there is room ----
@@ -92,11 +93,21 @@ function keep() {
 }
 function keepNow() {
   clearTimeout(keepTimer);
-  if (state.store) saveAll(state.store, state.conversations);
+  if (!state.store) return;
+  state.conversations = merge(state.conversations, loadAll(state.store), chat.conversation, state.dropped);
+  saveAll(state.store, state.conversations);
 }
 addEventListener('pagehide', keepNow);
+// Another tab has deleted conversations: they shall not come back from here.
+addEventListener('storage', (e) => {
+  if (e.key !== KEY) return;
+  const left = new Set(readAll(e.newValue).map((c) => c.id));
+  const gone = new Set(readAll(e.oldValue).map((c) => c.id).filter((id) => !left.has(id)));
+  state.conversations = state.conversations.filter((c) => c === chat.conversation || !gone.has(c.id));
+});
 
 function listConversations() {
+  keepNow();
   const list = state.conversations.filter((c) => c.messages.length).sort((a, b) => b.changed - a.changed);
   byId('no-conversations').hidden = list.length > 0;
   byId('conversation-list').replaceChildren(...list.map((c) => {
@@ -107,6 +118,7 @@ function listConversations() {
         byId('input').focus();
       } }, h('span', {}, c.title || 'Without words'), h('small', {}, new Date(c.changed).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' }))),
       h('button', { type: 'button', class: 'quiet', 'aria-label': `Delete "${c.title}"`, title: 'Delete', onclick: () => {
+        state.dropped.add(c.id);
         state.conversations = state.conversations.filter((other) => other !== c);
         if (c === chat.conversation) chat.show(newConversation());
         keepNow();
@@ -137,6 +149,11 @@ for (const dialog of document.querySelectorAll('dialog'))
 function serverSays(name, text) {
   document.body.dataset.server = name;
   setText(byId('server-state'), text);
+}
+
+// Somebody found that the server does not answer, or not yet: look until it does.
+function away() {
+  if (document.body.dataset.server === 'ready') connect();
 }
 
 let connecting = 0;

@@ -23,10 +23,11 @@ export class Panel {
   #timer = 0;
   #asking = false;
   #ready = false;
-  #onUnauthorized;
+  #options;
 
-  constructor(onUnauthorized) {
-    this.#onUnauthorized = onUnauthorized;
+  // options: { unauthorized(), away() }
+  constructor(options) {
+    this.#options = options;
     document.addEventListener('visibilitychange', () => this.wake());
   }
 
@@ -60,11 +61,13 @@ export class Panel {
       const busy = stats.slots?.some((s) => s.is_processing) ?? false;
       this.#show(stats, busy);
       this.#map.update(experts);
-      if (busy || !experts.layers?.length) next = BUSY_MS;
+      if (experts.n_layers > 0 && !experts.layers.length) setText(byId('map-summary'), 'This model has no experts: all of it is in memory.');
+      if (busy || experts.n_layers === undefined) next = BUSY_MS;
       this.#say('');
     } catch (e) {
       next = FAILED_MS;
-      if (e instanceof ApiError && e.status === 401) this.#onUnauthorized();
+      if (e instanceof ApiError && e.status === 401) this.#options.unauthorized();
+      if (e instanceof ApiError && (e.status === 0 || e.status === 503)) this.#options.away();
       this.#say(e.message);
     }
     this.#asking = false;
