@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The other endpoints, plain and streamed: completions, messages, responses, and the ones for text."""
 import json
+import os
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 
-from server_rig import Shared
+from server_rig import Server, Shared, with_template
 
 
 class Completions(Shared):
@@ -121,6 +123,105 @@ class Responses(Shared):
         # calls and their results, which this model's format does not know
         calls = items[:2] + [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c1", "output": "7"}]
         self.assertIn("tools", json.dumps(self.server.post(self.PATH, {"input": calls}, code=400)))
+
+
+TEMPLATE = """{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}\
+{% for c in m.tool_calls or [] %}<tool_call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}
+{% endfor %}{% for t in tools or [] %}{{ t.function.name }}: {{ t.function.parameters | tojson }}{% endfor %}\
+{% if enable_thinking %}<thinks>{% endif %}<assistant>"""
+SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer"}}, "required": ["city"], "additionalProperties": False}
+TOOL = {"name": "weather", "description": "Tells it.", "parameters": SCHEMA}
+OTHER = {"name": "nothing", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
+
+
+class Shapes(unittest.TestCase):
+    """Answers under a schema, and calls of tools that were asked for; with a model that has a template."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(model=with_template(TEMPLATE, os.path.join(cls.folder.name, "demo.gguf")))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+        cls.folder.cleanup()
+
+    def good(self, text):
+        value = json.loads(text)
+        self.assertIn(value["city"], ("Paris", "Rome"))
+        self.assertLessEqual(set(value), {"city", "days"})
+        return value
+
+    def chat(self, **more):
+        return {"messages": [{"role": "user", "content": "Where to?"}], "max_tokens": 400, "seed": 1, **more}
+
+    def test_schemas(self):
+        body = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "trip", "strict": True, "schema": SCHEMA}})
+        answer = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual(answer["finish_reason"], "stop")
+        self.good(answer["message"]["content"])
+        got = self.server.stream("/v1/chat/completions", body)
+        self.assertEqual("".join(c["delta"].get("content") or "" for _, m in got if m != "[DONE]" for c in m["choices"]), answer["message"]["content"])
+        self.good(self.server.post("/v1/responses", {"input": "Where to?", "seed": 1, "text": {"format": {"type": "json_schema", "name": "trip", "schema": SCHEMA}}})
+                  ["output"][0]["content"][0]["text"])
+        self.good(self.server.post("/v1/messages", self.chat(output_format={"type": "json_schema", "schema": SCHEMA}))["content"][0]["text"])
+        for bad in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": {"type": "object", "patternProperties": {}}}}):
+            for stream in (False, True):
+                error = self.server.post("/v1/chat/completions", self.chat(response_format=bad, stream=stream), code=400)
+        self.assertIn("patternProperties", error["error"]["message"])
+
+    def test_a_call_that_is_asked_for(self):
+        tools = [{"type": "function", "function": f} for f in (TOOL, OTHER)]
+        body = self.chat(tools=tools, tool_choice={"type": "function", "function": {"name": "weather"}})
+        choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
+        call = choice["message"]["tool_calls"][0]
+        self.assertEqual((call["type"], call["function"]["name"], call["id"][:5]), ("function", "weather", "call_"))
+        self.good(call["function"]["arguments"])
+        got = [c for _, m in self.server.stream("/v1/chat/completions", body) if m != "[DONE]" for c in m["choices"]]
+        pieces = [t for c in got for t in c["delta"].get("tool_calls", [])]
+        self.assertEqual((pieces[0]["function"]["name"], pieces[0]["index"]), ("weather", 0))
+        self.assertEqual("".join(p["function"]["arguments"] for p in pieces), call["function"]["arguments"])
+        self.assertEqual(got[-1]["finish_reason"], "tool_calls")
+        any_call = self.server.post("/v1/chat/completions", {**body, "tool_choice": "required", "max_tokens": 500})["choices"][0]
+        self.assertIn(any_call["message"]["tool_calls"][0]["function"]["name"], ("weather", "nothing"))
+        for choice in ("sometimes", {"type": "function", "function": {"name": "absent"}}):
+            self.server.post("/v1/chat/completions", {**body, "tool_choice": choice}, code=400)
+        self.server.post("/v1/chat/completions", self.chat(tool_choice="required"), code=400)
+        self.assertNotIn("weather", self.server.post("/apply-template", {**body, "tool_choice": "none"})["prompt"])
+        self.assertIn("weather", self.server.post("/apply-template", body)["prompt"])
+
+    def test_calls_of_the_other_apis(self):
+        body = self.chat(tools=[{"name": "weather", "input_schema": SCHEMA}], tool_choice={"type": "tool", "name": "weather"})
+        answer = self.server.post("/v1/messages", body)
+        self.assertEqual((answer["stop_reason"], answer["content"][0]["type"], answer["content"][0]["name"]), ("tool_use", "tool_use", "weather"))
+        self.good(json.dumps(answer["content"][0]["input"]))
+        got = self.server.stream("/v1/messages", body)
+        self.assertEqual([m["content_block"]["type"] for e, m in got if e == "content_block_start"], ["tool_use"])
+        self.assertEqual(json.loads("".join(m["delta"]["partial_json"] for e, m in got if e == "content_block_delta")), answer["content"][0]["input"])
+        body = {"input": "Where to?", "seed": 1, "max_output_tokens": 400, "tools": [{"type": "function", **TOOL}], "tool_choice": "required"}
+        item = self.server.post("/v1/responses", body)["output"][0]
+        self.assertEqual((item["type"], item["name"], item["call_id"][:5]), ("function_call", "weather", "call_"))
+        self.good(item["arguments"])
+        got = self.server.stream("/v1/responses", body)
+        self.assertEqual("".join(m["delta"] for e, m in got if e == "response.function_call_arguments.delta"), item["arguments"])
+        self.assertEqual(got[-1][1]["response"]["output"][0]["arguments"], item["arguments"])
+
+    def test_calls_and_results_come_back(self):
+        arguments = '{"city": "Rome"}'
+        call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": arguments}}
+        want = self.server.post("/apply-template", {"messages": [{"role": "user", "content": "Go"}, {"role": "assistant", "content": None, "tool_calls": [call]},
+                                                                  {"role": "tool", "tool_call_id": "c1", "content": "hot"}]})["prompt"]
+        self.assertIn('<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>', want)
+        self.assertIn("<tool>hot", want)
+        count = len(self.server.post("/tokenize", {"content": want})["tokens"])
+        blocks = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": json.loads(arguments)}]},
+                  {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "hot"}]}]}]
+        self.assertEqual(self.server.post("/v1/messages/count_tokens", {"messages": blocks})["input_tokens"], count)
+        items = [{"role": "user", "content": "Go"}, {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": arguments},
+                 {"type": "function_call_output", "call_id": "c1", "output": "hot"}]
+        self.assertEqual(self.server.post("/v1/responses", {"input": items, "max_output_tokens": 1})["usage"]["input_tokens"], count)
 
 
 if __name__ == "__main__":

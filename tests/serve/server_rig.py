@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,20 @@ SOURCE = os.environ["SLUICE_SOURCE"]
 DEMO = os.path.join(SOURCE, "models", "demo.gguf")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
 ENV["SLUICE_NO_USAGE"] = "1"
+
+
+def with_template(template, path):
+    """A copy of the bundled model with a chat template. The entry's length keeps what follows aligned."""
+    with open(DEMO, "rb") as source:
+        data = source.read()
+    key = b"tokenizer.chat_template"
+    fixed = 8 + len(key) + 4 + 8
+    text = template.encode() + b"{#"
+    text += b" " * (-(fixed + len(text) + 2) % 32) + b"#}"
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(text)) + text
+    with open(path, "wb") as out:
+        out.write(data[:16] + struct.pack("<Q", struct.unpack("<Q", data[16:24])[0] + 1) + entry + data[24:])
+    return path
 
 
 class Server:
