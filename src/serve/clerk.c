@@ -161,48 +161,47 @@ bool clerk_check_length(struct clerk *c, const struct serve_request *r, struct f
 
 /* ---- one request ---- */
 
-static void generate(struct clerk *c, struct exchange *x, const json_t *root, struct fault *f)
+bool clerk_read(struct clerk *c, const struct endpoint *e, const struct buffer *body, struct serve_request *r,
+                struct buffer *out, struct fault *f)
 {
-    struct server *s = c->server;
-    struct serve_request *r = &x->request;
+    const struct server *s = c->server;
+    json_t *root = read_json(body, f);
+    bool good = root != NULL;
     request_init(r, &s->options.sampling);
     if (s->options.tokens_max) r->tokens_max = s->options.tokens_max;
-    x->has_request = true;
-    if (!x->endpoint->read(c, root, r, f) || !clerk_check_length(c, r, f) || !request_check_format(r, f)) goto refused;
+    if (good && e->kind == ENDPOINT_BY_CLERK)
+        good = e->by_clerk(c, root, out, f);
+    else if (good)
+        good = e->read(c, root, r, f) && clerk_check_length(c, r, f) && request_check_format(r, f);
     json_decref(r->vars);
     r->vars = NULL;
     if (!r->model[0]) memcpy(r->model, s->model_name, sizeof r->model);
-    answer_begin(&x->answer, r, x->endpoint->writer);
-    if (!scheduler_submit(s->scheduler, x, f)) goto refused;
-    if (!r->stream || r->schema) return; /* with a schema the stream begins when that has proved good: job_begin */
-    /* The headers are sent now, so that the client knows that its request is at work. */
-    exchange_begin(x);
-    return;
-refused:
-    exchange_fault(x, f);
+    json_decref(root);
+    return good;
 }
 
 static void handle(struct clerk *c, struct exchange *x)
 {
     struct fault f;
     struct buffer out = {.at = NULL};
+    struct serve_request *r = &x->request;
     if (exchange_gone(x)) return;
     pthread_mutex_lock(&c->server->lock);
     c->n_ctx = c->server->info.ctx;
     pthread_mutex_unlock(&c->server->lock);
-    json_t *root = read_json(&x->body, &f);
-    if (!root) {
+    x->has_request = true;
+    if (!clerk_read(c, x->endpoint, &x->body, r, &out, &f)) {
         exchange_fault(x, &f);
-        return;
-    }
-    if (x->endpoint->kind == ENDPOINT_GENERATES)
-        generate(c, x, root, &f);
-    else if (x->endpoint->by_clerk(c, root, &out, &f))
+    } else if (x->endpoint->kind == ENDPOINT_BY_CLERK) {
         exchange_reply(x, 200, "application/json", &out);
-    else
-        exchange_fault(x, &f);
+    } else {
+        answer_begin(&x->answer, r, x->endpoint->writer);
+        if (!scheduler_submit(c->server->scheduler, x, &f))
+            exchange_fault(x, &f);
+        else if (r->stream && !r->schema) /* with a schema the stream begins when that has proved good: job_begin */
+            exchange_begin(x);            /* the headers now: the client knows that its request is at work */
+    }
     buffer_free(&out);
-    json_decref(root);
 }
 
 static void *run(void *user)

@@ -25,6 +25,11 @@ enum sluice_status clerk_start(struct clerk *c, struct sluice_error *err);
 bool clerk_take(struct clerk *c, struct exchange *x);
 void clerk_stop(struct clerk *c);
 
+struct endpoint;
+/* One request: its body becomes a request (an endpoint that generates) or the answer itself. False: f says why. The
+ * request is to be freed in any case. */
+bool clerk_read(struct clerk *c, const struct endpoint *e, const struct buffer *body, struct serve_request *r,
+                struct buffer *out, struct fault *f);
 /* For the APIs. The prompt's ids, by the chat template; vars: see sluice_chat_encode_json, owned by the caller. */
 bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request *r, struct fault *f);
 bool clerk_encode_text(struct clerk *c, const char *text, size_t bytes, struct serve_request *r, struct fault *f);
