@@ -27,7 +27,30 @@ def raw_post(body):
     return b"POST " + CHAT.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data
 
 
-LONG = chat("word " * 300, max_tokens=400, stream=True, logprobs=True, top_logprobs=20, temperature=1.5, min_p=0, top_k=0, top_p=1)
+# An answer that cannot end before the context does, or nearly so.
+LONG = chat("Count", max_tokens=900, stream=True, logprobs=True, top_logprobs=20, return_progress=True,
+            response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "array", "items": {"enum": [1]}, "minItems": 450}}})
+
+
+def begin(server, body, until=b'"delta"'):
+    """Sends it and reads until this is in the answer: the request is at work. The socket, and what was read."""
+    s = server.raw(raw_post(body))
+    got = b""
+    while until not in got:
+        more = s.recv(4096)
+        assert more, got
+        got += more
+    return s, got
+
+
+def rest_of(s, got):
+    try:
+        while more := s.recv(65536):
+            got += more
+    except OSError:
+        pass
+    s.close()
+    return got
 
 
 class Doors(unittest.TestCase):
@@ -113,28 +136,23 @@ class Limits(Shared):
         s = socket.socket()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         s.connect(("127.0.0.1", self.server.port))
-        s.sendall(raw_post({**LONG, "max_tokens": 700}))
+        s.sendall(raw_post(LONG))
         other = self.server.post(CHAT, chat("It was"))  # not held up
         self.assertEqual(other["usage"]["completion_tokens"], 8)
         self.server.wait_for("jobs_cancelled_total", before + 1, 60)
         s.close()
 
-    def go_away(self, state):
+    def go_away(self, body, until):
         before = self.server.metric("jobs_cancelled_total")
-        s = self.server.raw(raw_post({**LONG, "seed": hash(state) % 1000, "messages": [{"role": "user", "content": state + " word" * 600}]}))
-        end = time.monotonic() + 30
-        while state not in [slot["state"] for slot in json.loads(self.server.get("/slots")[2])]:
-            self.assertLess(time.monotonic(), end)
-        s.close()
+        begin(self.server, body, until)[0].close()
         self.server.wait_for("jobs_cancelled_total", before + 1)
-        while any(slot["is_processing"] for slot in json.loads(self.server.get("/slots")[2])):
-            self.assertLess(time.monotonic(), end + 30)
 
     def test_who_goes_away_stops_the_work(self):
-        self.go_away("answer")
-        generated = self.server.metric("prefill_tokens_total")
-        self.go_away("prompt")
-        self.assertLess(self.server.metric("prefill_tokens_total") - generated, 600)
+        self.go_away({**LONG, "max_tokens": 800}, b"top_logprobs")
+        self.go_away({**LONG, "messages": [{"role": "user", "content": "word " * 500}]}, b"prompt_progress")
+        end = time.monotonic() + 30
+        while any(slot["is_processing"] for slot in json.loads(self.server.get("/slots")[2])):
+            self.assertLess(time.monotonic(), end)
 
     def test_many_streams_at_once(self):
         bodies = [chat(f"Number {i % 16}", seed=i % 16, max_tokens=3, stream=True) for i in range(64)]
@@ -157,47 +175,32 @@ class Limits(Shared):
 
 
 class Ends(unittest.TestCase):
-    def stream(self, s, out, **more):
-        try:
-            out.append(s.request("POST", CHAT, {**chat("It was the best", max_tokens=60, stream=True), **more})[2].decode())
-        except (OSError, http.client.HTTPException) as e:
-            out.append(str(e))
-
     def test_the_queue_is_full(self):
         s = Server("--queue", "1", "--keep-alive", "1")
-        out = []
-        threads = []
-        for running in (1, 0):
-            threads.append(threading.Thread(target=self.stream, args=(s, out), kwargs={"max_tokens": 300 if running else 2}))
-            threads[-1].start()
-            s.wait_for("sessions_busy" if running else "queue_length", 1)
+        running, _ = begin(s, LONG)
+        queued = s.raw(raw_post(chat("x", max_tokens=2, stream=True)))
+        s.wait_for("queue_length", 1)
         status, headers, body = s.request("POST", CHAT, chat("x"))
         self.assertEqual((status, "Retry-After" in headers, json.loads(body)["error"]["type"]), (429, True, "rate_limit_exceeded"))
-        self.assertEqual(json.loads(s.request("POST", "/v1/messages", {**chat("x")})[2])["error"]["type"], "rate_limit_error")
-        for t in threads:
-            t.join()
-        self.assertTrue(all(t.endswith("[DONE]\n\n") for t in out))
+        self.assertEqual(json.loads(s.request("POST", "/v1/messages", chat("x"))[2])["error"]["type"], "rate_limit_error")
+        running.close()
+        got = b""
+        while b"[DONE]" not in got:
+            got += queued.recv(4096) or self.fail(got)
+        queued.close()
         s.stop()
 
     def test_what_was_accepted_is_finished(self):
         s = Server()
-        out = []
-        t = threading.Thread(target=self.stream, args=(s, out))
-        t.start()
-        s.wait_for("sessions_busy", 1)
+        busy, got = begin(s, {**LONG, "max_tokens": 200, "logprobs": False, "top_logprobs": 0})
         self.assertIn("stopping", s.stop())
-        t.join()
-        self.assertTrue(out[0].endswith("[DONE]\n\n"), out)
+        self.assertIn(b"[DONE]", rest_of(busy, got))
 
     def test_a_second_signal_stops_at_once(self):
         s = Server()
-        out = []
-        t = threading.Thread(target=self.stream, args=(s, out), kwargs={"max_tokens": 900})
-        t.start()
-        s.wait_for("sessions_busy", 1)
+        busy, got = begin(s, LONG)
         s.stop(code=130, signals=2)
-        t.join()
-        self.assertFalse(out[0].endswith("[DONE]\n\n"))
+        self.assertNotIn(b"[DONE]", rest_of(busy, got))
 
 
 if __name__ == "__main__":
