@@ -192,7 +192,7 @@ class Ends(unittest.TestCase):
 
     def test_what_was_accepted_is_finished(self):
         s = Server()
-        busy, got = begin(s, {**LONG, "max_tokens": 200, "logprobs": False, "top_logprobs": 0})
+        busy, got = begin(s, {**LONG, "max_tokens": 60, "logprobs": False, "top_logprobs": 0})
         self.assertIn("stopping", s.stop())
         self.assertIn(b"[DONE]", rest_of(busy, got))
 
