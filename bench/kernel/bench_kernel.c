@@ -14,7 +14,7 @@
 
 #define N_IN 2048
 #define ROWS_MIN 256 /* and room for so many of floats at least */
-#define BEST_OF 5
+#define BEST_OF 9
 
 struct options {
     const char *level, *type;

@@ -17,9 +17,9 @@ __attribute__((target("avx2"))) static double bytes_avx2(void)
 {
     __m256i w = _mm256_set1_epi8(1), x = _mm256_set1_epi8(2);
 #define BEGIN(i) __m256i sum##i = _mm256_setzero_si256();
-#define STEP(i)                                                  \
-    __asm__("vpmaddubsw %2, %1, %0" : "=x"(p) : "x"(w), "x"(x)); \
-    sum##i = _mm256_add_epi16(sum##i, p);                        \
+#define STEP(i)                                                           \
+    __asm__ volatile("vpmaddubsw %2, %1, %0" : "=x"(p) : "x"(w), "x"(x)); \
+    sum##i = _mm256_add_epi16(sum##i, p);                                 \
     __asm__ volatile("" : "+x"(sum##i));
     EACH(BEGIN)
     double t = now();
