@@ -10,7 +10,9 @@ import { launch, serve } from './rig.mjs';
 const LAYERS = 8, EXPERTS = 32; // of the bundled model
 const WAIT = { timeout: 60000 };
 const tests = [];
-const test = (name, run) => tests.push({ name, run });
+// Two at a time: those that talk to the one real server, and those that talk to the one stand-in.
+const test = (name, run) => tests.push({ name, run, lane: 'mock' });
+const testReal = (name, run) => tests.push({ name, run, lane: 'real' });
 
 // ---- what is tested ----
 
@@ -20,7 +22,7 @@ let browser, real, mock, mockUrl;
 async function open(url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1300, height: 800 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(30000);
+  page.setDefaultTimeout(60000);
   page.complaints = [];
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type())) page.complaints.push(m.text()); });
   page.on('pageerror', (e) => page.complaints.push(e.stack));
@@ -46,8 +48,8 @@ const sideways = (page) => page.evaluate(() => Math.max(...[document.documentEle
 
 // ---- the real server ----
 
-test('loads, streams an answer, and the map follows', async () => {
-  const page = await open(real.url, { settings: { max_tokens: '40', temperature: '0' } });
+testReal('loads, streams an answer, and the map follows', async () => {
+  const page = await open(real.url, { settings: { max_tokens: '200', temperature: '0' } });
   await ready(page);
   assert.match(await textOf(page, '#server-state'), /^demo, 1,024 tokens/);
   await page.waitForSelector('#map[data-cells]');
@@ -62,10 +64,10 @@ test('loads, streams an answer, and the map follows', async () => {
   await say(page, 'It is a truth universally acknowledged, that');
   assert.equal(await page.getAttribute('#send', 'aria-label'), 'Stop');
   await answered(page);
-  assert.ok((await page.evaluate(() => window.lengths.size)) > 4, 'the answer came in one piece');
+  assert.ok((await page.evaluate(() => [...window.lengths].filter((n) => n > 0).length)) > 1, 'the answer came in one piece');
   await page.waitForFunction(() => /hits/.test(document.querySelector('.answer .figures').textContent));
   const figures = await textOf(page, '.answer .figures');
-  for (const what of [/first token [\d.]+/, /[\d.]+ tokens\/s/, /40 tokens/, /\d+ of \d+ prompt tokens cached/, /\d+\s?% hits/, /cut at the limit/]) assert.match(figures, what);
+  for (const what of [/first token [\d.]+/, /[\d.]+ tokens\/s/, /200 tokens/, /\d+ of \d+ prompt tokens cached/, /\d+\s?% hits/, /cut at the limit/]) assert.match(figures, what);
   await page.waitForFunction((n) => Number(document.getElementById('map').dataset.resident) > n, before);
   await page.waitForTimeout(200);
   assert.notEqual(await picture(), first);
@@ -78,7 +80,7 @@ test('loads, streams an answer, and the map follows', async () => {
   await close(page);
 });
 
-test('stops, edits, tries again, and remembers', async () => {
+testReal('stops, edits, tries again, and remembers', async () => {
   const page = await open(real.url, { settings: { temperature: '0' } });
   await ready(page);
   await say(page, 'And God said unto Moses,');
@@ -121,7 +123,7 @@ test('stops, edits, tries again, and remembers', async () => {
   await close(page);
 });
 
-test('works by keyboard alone', async () => {
+testReal('works by keyboard alone', async () => {
   const page = await open(real.url, { settings: { max_tokens: '8', temperature: '0' } });
   await ready(page);
   await page.keyboard.press('Tab');
@@ -147,7 +149,7 @@ test('works by keyboard alone', async () => {
   await close(page);
 });
 
-test('asks for a key where the server does', async () => {
+testReal('asks for a key where the server does', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-page-'));
   await writeFile(join(folder, 'keys'), 'a-good-key\n', { mode: 0o600 });
   const server = await serve('--api-key-file', join(folder, 'keys'));
@@ -170,24 +172,24 @@ test('asks for a key where the server does', async () => {
   await rm(folder, { recursive: true });
 });
 
-test('fits a phone', async () => {
-  for (const url of [real.url, mockUrl]) {
-    const page = await open(`${url}/#/chat`, { viewport: { width: 360, height: 640 }, settings: { max_tokens: '20' } });
-    await ready(page);
-    await say(page, `One${'very'.repeat(60)}long word`);
-    await answered(page);
-    assert.ok((await sideways(page)) <= 0, 'the chat scrolls sideways');
-    await page.click('#views a[href="#/experts"]');
-    await page.waitForSelector('#map[data-cells]');
-    await page.waitForTimeout(100);
-    assert.ok((await sideways(page)) <= 0, 'the map scrolls sideways');
-    await page.click('#open-settings');
-    assert.ok(await page.evaluate(() => document.getElementById('settings').getBoundingClientRect().right <= innerWidth));
-    await close(page);
-  }
-});
+async function fitsPhone(url) {
+  const page = await open(`${url}/#/chat`, { viewport: { width: 360, height: 640 }, settings: { max_tokens: '20' } });
+  await ready(page);
+  await say(page, `One${'very'.repeat(60)}long word`);
+  await answered(page);
+  assert.ok((await sideways(page)) <= 0, 'the chat scrolls sideways');
+  await page.click('#views a[href="#/experts"]');
+  await page.waitForSelector('#map[data-cells]');
+  await page.waitForTimeout(100);
+  assert.ok((await sideways(page)) <= 0, 'the map scrolls sideways');
+  await page.click('#open-settings');
+  assert.ok(await page.evaluate(() => document.getElementById('settings').getBoundingClientRect().right <= innerWidth));
+  await close(page);
+}
+testReal('fits a phone', () => fitsPhone(real.url));
+test('fits a phone, with Markdown and a large map', () => fitsPhone(mockUrl));
 
-test('has files that stay themselves', async () => {
+testReal('has files that stay themselves', async () => {
   const page = await open(real.url);
   for (const path of ['/', '/page/main.js', '/page/page.css', '/page/icon.svg']) {
     const response = await page.request.get(real.url + path);
@@ -365,11 +367,13 @@ test('keeps what two tabs say', async () => {
   await other.goto(`${mockUrl}/#/chat`);
   await ready(other);
   for (const [tab, text] of [[page, 'From the first'], [other, 'From the second']]) {
+    await tab.bringToFront(); // behind others, tabs are slow
     await say(tab, text);
     await answered(tab);
     await tab.waitForTimeout(250);
   }
-  for (const tab of [page, other]) {
+  for (const tab of [other, page]) {
+    await tab.bringToFront();
     await tab.click('#open-conversations');
     assert.equal(await tab.locator('#conversation-list .open').count(), 2);
     await tab.click('#conversations-close');
@@ -378,6 +382,7 @@ test('keeps what two tabs say', async () => {
   await page.getByRole('button', { name: 'Delete "From the first"' }).click();
   await page.waitForFunction(() => document.querySelectorAll('#conversation-list .open').length === 1);
   await page.waitForTimeout(200);
+  await other.bringToFront();
   await other.reload();
   await ready(other);
   await other.click('#open-conversations');
@@ -408,17 +413,19 @@ try {
   real = await serve('--experts', '40%', '--cold', '--ctx', '1024');
   mock = new Mock({ delayMs: 1 });
   mockUrl = await mock.listen();
-  for (const { name, run } of tests) {
-    if (word && !name.includes(word)) continue;
-    const begin = performance.now();
-    try {
-      await run();
-      console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
-    } catch (e) {
-      failed++;
-      console.log(`FAIL ${name}\n${e.stack}`);
+  const lane = async (which) => {
+    for (const { name, run } of tests.filter((t) => t.lane === which && (!word || t.name.includes(word)))) {
+      const begin = performance.now();
+      try {
+        await run();
+        console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+      } catch (e) {
+        failed++;
+        console.log(`FAIL ${name}\n${e.stack}`);
+      }
     }
-  }
+  };
+  await Promise.all([lane('real'), lane('mock')]);
 } finally {
   await browser?.close();
   await mock?.close();

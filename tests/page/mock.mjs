@@ -189,7 +189,7 @@ export class Mock {
     slot.n_prompt_tokens_processed = prompt;
     let n = 0;
     for (const [kind, text] of [['reasoning_content', this.options.thoughts], ['content', this.options.answer]])
-      for (const piece of text.match(/\s*\S{1,6}|\s+$/g) ?? []) {
+      for (const piece of text.match(this.options.delayMs > 5 ? /\s*\S{1,6}|\s+$/g : /[^]{1,60}/g) ?? []) {
         if (!open) break;
         send({ choices: [{ index: 0, delta: { [kind]: piece }, finish_reason: null }] });
         n++;
