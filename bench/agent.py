@@ -207,7 +207,7 @@ def main():
                 script = session_script(text, a.seed + i, a.turns, a.system_words, a.words_a_token)
                 for name in results:
                     port = str(free_port())
-                    command = ([a.sluice, "serve", "-m", a.model, "--port", port, "--ctx", str(a.ctx), "--sessions", "1"] if name == "sluice" else
+                    command = ([a.sluice, "serve", "-m", a.model, "--port", port, "--ctx", str(a.ctx), "--sessions", "1", "--no-usage", "--cold"] if name == "sluice" else
                                [f"{a.llama}/llama-server", "-m", device, "--port", port, "-c", str(a.ctx), "-np", "1", "--no-repack", "--no-warmup",
                                 "-t", str(os.cpu_count())])
                     results[name].append(one_run(name, command, f"http://127.0.0.1:{port}", size(limit), script, a))

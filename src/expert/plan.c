@@ -17,9 +17,13 @@
 #define CTX_COMFORT                                                                                                    \
     2048u                   /* above it the KV cache must leave half of the whole budget to the experts, up to it half \
                                of what the other rows leave (large dense weights must not take the context away) */
-#define CHUNK_AUTO_MAX 512u /* longer ones gain little */
-#define CHUNK_GRAIN 16u     /* a chosen chunk is a multiple of it, if it can */
-#define CHUNK_SHARE 8u      /* a chosen chunk's memory is at most this part of the budget */
+#define CHUNK_AUTO_MAX 512u /* longer ones compute little faster */
+/* Where experts have to be read, a chunk of hundreds of tokens reads nearly all that are not there: half as many chunks
+ * are half as many bytes, and the memory of a longer one is small beside that of the experts. */
+#define CHUNK_READING_MAX 2048u
+#define CHUNK_GRAIN 16u         /* a chosen chunk is a multiple of it, if it can */
+#define CHUNK_SHARE 8u          /* a chosen chunk's memory is at most this part of the budget */
+#define CHUNK_READING_SHARE 16u /* that of one beyond CHUNK_AUTO_MAX */
 #define MIB ((uint64_t)1 << 20)
 
 static uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -213,7 +217,13 @@ static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c
     uint64_t slots = c->wanted ? c->wanted : c->floor;
     uint64_t spare = less(budget, add(rows_bytes(in, ctx, 0), slots));
     uint64_t chunk = min64(CHUNK_AUTO_MAX, ctx);
-    if (token) chunk = min64(chunk, min64(spare, budget / CHUNK_SHARE) / token);
+    if (token) {
+        chunk = min64(chunk, min64(spare, budget / CHUNK_SHARE) / token);
+        const uint64_t longest =
+            min64(min64(CHUNK_READING_MAX, ctx), min64(spare, budget / CHUNK_READING_SHARE) / token);
+        const uint64_t left = less(less(budget, rows_bytes(in, ctx, 0)), mul(token, chunk));
+        if ((c->wanted ? c->wanted : left) < c->needed) chunk = max64(chunk, longest);
+    }
     if (chunk > CHUNK_GRAIN) chunk -= chunk % CHUNK_GRAIN;
     return chunk ? (uint32_t)chunk : 1;
 }

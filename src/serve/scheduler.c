@@ -14,6 +14,7 @@
 #define PAUSE_MS 20 /* until readers that are behind are looked at again */
 /* After a chunk of a prompt, those that are answering go on for this share of the time that it took. */
 #define DECODE_SHARE 0.5
+#define SHARED_CHUNK 256 /* tokens of a prompt at once while other jobs are there */
 
 /* A session and whom it works for. */
 struct lane {
@@ -350,11 +351,19 @@ static void decode_step(struct scheduler *q, struct job **jobs, size_t n)
             job_token(jobs[i], room_of(q, jobs[i]));
 }
 
+/* Tokens of a prompt that are computed at once: few while others wait for their next token. */
+static size_t prompt_room(const struct scheduler *q)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < q->n_lanes; i++) n += q->lanes[i].job && q->lanes[i].job->state != JOB_OVER;
+    return n > 1 && q->info.chunk > SHARED_CHUNK ? SHARED_CHUNK : q->info.chunk;
+}
+
 static void prompt_chunk(struct scheduler *q, struct job *j)
 {
     struct sluice_error err;
     const struct serve_request *r = &j->x->request;
-    const size_t left = r->n_ids - j->n_done, n = left < q->info.chunk ? left : q->info.chunk;
+    const size_t left = r->n_ids - j->n_done, most = prompt_room(q), n = left < most ? left : most;
     q->running[0] = q->prompting = j;
     q->n_running = 1;
     const uint64_t begin = server_now_ns();

@@ -205,7 +205,7 @@ static const struct line {
     {NULL, NULL, 0, 0, false, SLUICE_OK, AUTO_80, 8192, 512, 1536 * M, NULL},
     {NULL, NULL, 0, 0, true, SLUICE_OK, AUTO_80, 8192, 512, 2048 * M, NULL},
     {NULL, NULL, 4096, 0, false, SLUICE_OK, AUTO_80, 4096, 512, 1536 * M, NULL},
-    {NULL, NULL, 40960, 0, false, SLUICE_OK, AUTO_80, 40960, 512, 0, NULL},
+    {NULL, NULL, 40960, 0, false, SLUICE_OK, AUTO_80, 40960, 1632, 0, NULL},
     {NULL, NULL, 3000, 0, false, SLUICE_OK, AUTO_80, 3000, 512, 1536 * M, NULL},
     {NULL, NULL, 1, 0, false, SLUICE_OK, AUTO_80, 1, 1, 1536 * M, NULL},
     {NULL, NULL, 0, 7, false, SLUICE_OK, AUTO_80, 8192, 7, 1536 * M, NULL},
@@ -215,9 +215,9 @@ static const struct line {
     {"4G", NULL, 0, 0, false, SLUICE_OK, 4 * G, 8192, 512, 1536 * M, NULL},
     {"4096M", NULL, 0, 0, false, SLUICE_OK, 4 * G, 8192, 512, 1536 * M, NULL},
     {"100%", NULL, 0, 0, false, SLUICE_OK, 4 * G, 8192, 512, 1536 * M, NULL},
-    {"50%", NULL, 0, 0, false, SLUICE_OK, 2 * G, 8192, 512, 0, NULL},
+    {"50%", NULL, 0, 0, false, SLUICE_OK, 2 * G, 8192, 1024, 0, NULL},
     {"25%", NULL, 0, 0, false, SLUICE_OK, 1 * G, 2048, 512, 0, NULL}, /* 4096: 260 MiB do not leave half */
-    {"2G", NULL, 0, 0, true, SLUICE_OK, 2 * G, 8192, 512, 0, NULL},
+    {"2G", NULL, 0, 0, true, SLUICE_OK, 2 * G, 8192, 1024, 0, NULL},
     {"1GB", NULL, 0, 0, false, SLUICE_OK, 1000000000, 2048, 512, 0, NULL},
     {"4294967296", NULL, 0, 0, false, SLUICE_OK, 4 * G, 8192, 512, 1536 * M, NULL},
     /* the context under pressure */
@@ -244,22 +244,22 @@ static const struct line {
     {"64G", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "asks for 64.00 GiB"},
     {"64G", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 4096M"},
     /* experts alone: the budget follows */
-    {NULL, "512M", 0, 0, false, SLUICE_OK, 0, 8192, 512, 512 * M, NULL},
-    {NULL, "512", 0, 0, false, SLUICE_OK, 0, 8192, 512, 512 * M, NULL},
-    {NULL, "50%", 0, 0, false, SLUICE_OK, 0, 8192, 512, 768 * M, NULL},
+    {NULL, "512M", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 512 * M, NULL},
+    {NULL, "512", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 512 * M, NULL},
+    {NULL, "50%", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 768 * M, NULL},
     {NULL, "100%", 0, 0, false, SLUICE_OK, 0, 8192, 512, 1536 * M, NULL},
     {NULL, "3G", 0, 0, false, SLUICE_OK, 0, 8192, 512, 1536 * M, NULL}, /* all experts need no more */
-    {NULL, "9", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M, NULL},
-    {NULL, "9437184B", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M, NULL},
-    {NULL, "9437185B", 0, 0, false, SLUICE_OK, 0, 8192, 512, 9 * M + 1, NULL},
+    {NULL, "9", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 9 * M, NULL},
+    {NULL, "9437184B", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 9 * M, NULL},
+    {NULL, "9437185B", 0, 0, false, SLUICE_OK, 0, 8192, 1632, 9 * M + 1, NULL},
     {NULL, "8", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--experts 9"},
     {NULL, "1%", 0, 0, true, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--experts 27M"},
-    {NULL, "1024", 0, 0, true, SLUICE_OK, 0, 8192, 512, 1024 * M, NULL}, /* the common size is 1 MiB */
+    {NULL, "1024", 0, 0, true, SLUICE_OK, 0, 8192, 1632, 1024 * M, NULL}, /* the common size is 1 MiB */
     {NULL, "1G", 40960, 0, false, SLUICE_OK, 0, 40960, 0, 1024 * M, NULL},
     {NULL, "800M", 40960, 1024, true, SLUICE_OK, 0, 40960, 1024, 800 * M, NULL}, /* over 80 %, under the limit */
     {NULL, "1536M", 40960, 512, true, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "use at most --experts"},
     /* both */
-    {"2G", "1G", 0, 0, false, SLUICE_OK, 2 * G, 8192, 512, 1024 * M, NULL},
+    {"2G", "1G", 0, 0, false, SLUICE_OK, 2 * G, 8192, 544, 1024 * M, NULL},
     {"1536M", "1G", 0, 0, false, SLUICE_OK, 1536 * M, 1024, 80, 1024 * M, NULL},
     {"1G", "1G", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 1493M; or use at most --experts"},
     {"470M", "1G", 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 1493M"},
@@ -319,8 +319,8 @@ static void test_rows_have_names(void **state)
     assert_int_equal(p.n_rows, 8);
     for (size_t i = 0; i < 8; i++) assert_string_equal(p.rows[i].name, names[i]);
     assert_int_equal(p.rows[2].bytes, 2 * M + 8192 * 64 * K);
-    assert_int_equal(p.rows[3].bytes, 4 * M + 8192 * K + 512 * 96 * K);
-    assert_int_equal(p.rows[4].bytes, 512 * 32 * K);
+    assert_int_equal(p.rows[3].bytes, 4 * M + 8192 * K + p.chunk * 96 * K);
+    assert_int_equal(p.rows[4].bytes, p.chunk * 32 * K);
     assert_int_equal(p.slots_floor_bytes, 9 * M);
     assert_int_equal(p.slots_needed_bytes, 1536 * M);
     expert_catalog_destroy(c);
@@ -402,7 +402,7 @@ static void check_made(const struct plan_input *in, const struct plan *p)
     if (in->ctx_asked) assert_int_equal(p->ctx, in->ctx_asked);
     if (in->chunk_asked) assert_int_equal(p->chunk, in->chunk_asked);
     if (!in->ctx_asked) assert_true(p->ctx <= 8192 && (p->ctx & (p->ctx - 1)) == 0);
-    if (!in->chunk_asked) assert_true(p->chunk <= 512);
+    if (!in->chunk_asked) assert_true(p->chunk <= (p->slots_bytes < p->slots_needed_bytes ? 2048 : 512));
 }
 
 static void test_properties(void **state)
