@@ -16,7 +16,7 @@ _sluice()
     case "$cmd" in
     run)
         case "$prev" in
-            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--file|-f)
+            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--file|-f|--schema)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -33,11 +33,11 @@ _sluice()
             --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --system --max-tokens --stop --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --system --max-tokens --stop --schema --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     chat)
         case "$prev" in
-            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin)
+            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--schema)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -54,7 +54,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --system --max-tokens --stop --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --system --max-tokens --stop --schema --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         ;;
     serve)
         case "$prev" in

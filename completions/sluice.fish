@@ -65,6 +65,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat' -l system -x -d 'a 
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -s n -l max-tokens -x -d 'stop after N new tokens (default: at the model\'s own end, or when the context is full)'
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s n -l max-tokens -x -d 'let the model write N tokens after each text, and count what they choose too'
 complete -c sluice -n '__fish_seen_subcommand_from run chat' -l stop -x -d 'stop before this text; may be given several times'
+complete -c sluice -n '__fish_seen_subcommand_from run chat' -l schema -r -F -d 'each answer is JSON of the shape that the JSON Schema in this file describes'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize' -l special -d 'recognise the model\'s special tokens in the text'
 complete -c sluice -n '__fish_seen_subcommand_from tokenize' -l bos -d 'begin as the model wants it: with its BOS token, if the file asks for one'
 complete -c sluice -n '__fish_seen_subcommand_from logits' -l tokens -r -F -d 'token ids, separated by white space (-: standard input)'

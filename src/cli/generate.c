@@ -1,5 +1,6 @@
 #include "cli/generate.h"
 
+#include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 
@@ -14,6 +15,17 @@ static uint64_t random_seed(void)
     uint32_t seed; /* 32 bits: short enough to be typed again */
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint32_t)report_now_ns();
     return seed;
+}
+
+static enum sluice_status read_schema(struct generator *g, const char *path, struct sluice_error *err)
+{
+    char *text;
+    size_t bytes;
+    enum sluice_status status = input_read(path, &text, &bytes, err);
+    if (status) return status;
+    status = sluice_grammar_json(g->model->engine, text, bytes, &g->grammar, err);
+    free(text);
+    return status;
 }
 
 enum sluice_status generate_begin(struct generator *g, struct open_model *m, struct report *r,
@@ -41,6 +53,7 @@ enum sluice_status generate_begin(struct generator *g, struct open_model *m, str
     sampling.seed = g->seed = cli_given(o, OPT_SEED) ? cli_integer(o, OPT_SEED) : random_seed();
     status = sluice_session_open(m->engine, &g->session, err);
     if (!status) status = sluice_session_sampling(g->session, &sampling, err);
+    if (!status && cli_given(o, OPT_SCHEMA)) status = read_schema(g, cli_text(o, OPT_SCHEMA), err);
     if (status) {
         generate_finish(g);
         return status;
@@ -52,6 +65,8 @@ enum sluice_status generate_begin(struct generator *g, struct open_model *m, str
 void generate_finish(struct generator *g)
 {
     if (g->session) sluice_session_close(g->session);
+    sluice_grammar_free(g->grammar);
+    g->grammar = NULL;
     free(g->tokens);
     free(g->text);
     g->session = NULL;
@@ -181,7 +196,9 @@ static enum generate_end decode_loop(struct generator *g, struct stop_filter *fi
             base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory for the answer's text");
             return GENERATE_FAILED;
         }
-        if (sluice_sample(g->session, &id, err)) return GENERATE_FAILED;
+        if (g->grammar ? sluice_sample_constrained(g->session, g->grammar, &id, err)
+                       : sluice_sample(g->session, &id, err))
+            return GENERATE_FAILED;
         if (g->n_new == 0) g->first_token_ns = report_now_ns() - begin_ns;
         if (ends(g, id)) return GENERATE_MODEL;
         g->n_new++;
@@ -204,6 +221,7 @@ static enum generate_end answer(struct generator *g, const int32_t *ids, size_t 
     g->n_new = g->first_token_ns = 0;
     g->text_bytes = 0;
     if (g->text) g->text[0] = '\0';
+    if (g->grammar) sluice_grammar_reset(g->grammar);
     sluice_decoder_init(&decoder, !g->answers);
     stop_init(&filter, text_sink, g);
     for (size_t i = 0; i < g->n_stops; i++)

@@ -20,6 +20,7 @@ enum generate_end {
 struct generator {
     struct open_model *model;
     sluice_session *session;
+    sluice_grammar *grammar; /* of --schema, or NULL */
     struct report *report;
     uint64_t tokens_max; /* UINT64_MAX: no limit */
     const char *stops[STOP_STRINGS_MAX];

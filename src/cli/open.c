@@ -77,6 +77,7 @@ enum sluice_status open_options(const struct cli_options *o, enum open_how how, 
         out->policy = text_if_taken(o, OPT_POLICY);
         out->trace_path = text_if_taken(o, OPT_TRACE);
         out->ctx = cli_given(o, OPT_CTX) ? (uint32_t)cli_integer(o, OPT_CTX) : ctx;
+        out->grammar = text_if_taken(o, OPT_SCHEMA);
         out->verify = cli_takes(o->command, OPT_VERIFY) && cli_flag(o, OPT_VERIFY);
         out->threads = (uint32_t)cli_integer(o, OPT_THREADS);
         out->text_bytes = text_bytes;

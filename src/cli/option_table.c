@@ -236,6 +236,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      CLI_BIT(CLI_PROFILE), "let the model write N tokens after each text, and count what they choose too"},
     {OPT_STOP, TEXT, "stop", 0, CLI_TEXT, false, true, "TEXT", NULL, 0, 0, NULL, TALKERS,
      "stop before this text; may be given several times"},
+    {OPT_SCHEMA, TEXT, "schema", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, TALKERS,
+     "each answer is JSON of the shape that the JSON Schema in this file describes"},
     {OPT_SPECIAL, TEXT, "special", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL,
      CLI_BIT(CLI_RUN) | CLI_BIT(CLI_TOKENIZE), "recognise the model's special tokens in the text"},
     {OPT_BOS, TEXT, "bos", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_TOKENIZE),

@@ -89,6 +89,7 @@ enum cli_option {
     OPT_MAX_TOKENS,
     OPT_PROFILE_TOKENS,
     OPT_STOP,
+    OPT_SCHEMA,
     OPT_SPECIAL,
     OPT_BOS,
     OPT_TOKENS,

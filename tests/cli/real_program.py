@@ -486,6 +486,19 @@ class Run(Folder):
         self.assertGreater(len(out), 0)
         self.assertIn("context full", run("run", "-m", DEMO, "-p", "many words " * 40, "--ctx", "16", code=2)[1].decode())
 
+    def test_answers_under_a_schema(self):
+        path = self.path("schema.json")
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"type": "object", "properties": {"word": {"type": "string", "maxLength": 12}, "n": {"type": "integer"}},
+                       "required": ["word", "n"]}, out)
+        for seed in ("1", "2"):
+            answer = json.loads(run("run", "-m", DEMO, "-p", "It was", "--ctx", "256", "-s", seed, "-q", "--schema", path)[0])
+            self.assertEqual(list(answer), ["word", "n"])
+            self.assertIsInstance(answer["n"], int)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write('{"type": "string", "pattern": "a"}')
+        self.assertIn("'pattern'", run("run", "-m", DEMO, "-p", "It was", "--ctx", "256", "--schema", path, code=2)[1].decode())
+
     def test_chat_computes_only_what_is_new(self):
         out, err = run("chat", "-m", DEMO, "-n", "8", "--seed", "1", "--ctx", "512", text=b"One two three.\n/stats\nFour.\n/stats\n")
         self.assertEqual(len(out.strip().splitlines()) > 1, True)
