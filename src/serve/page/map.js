@@ -4,6 +4,7 @@ import { count, percent } from './format.js';
 import { TIERS, cellAt, cellPlace, describe, heatScale, layOut, moveCursor, readExperts, strength, tally } from './layout.js';
 
 const FLASH_MS = 900;
+const FLASH_EVERY_MS = 90; // the processor has better things to do
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class ExpertMap {
@@ -17,6 +18,8 @@ export class ExpertMap {
   #arrived = new Map(); // 'row:expert' -> when it came into memory
   #colours = null;
   #frame = 0;
+  #base = document.createElement('canvas'); // the cells alone: drawn again only when they have changed
+  #stale = true;
 
   constructor() {
     const c = this.#canvas;
@@ -40,6 +43,7 @@ export class ExpertMap {
     this.#colours = TIERS.map((tier) => shades(of(tier, 'cold'), of(tier, 'hot')));
     this.#colours.ink = getComputedStyle(this.#canvas).color;
     this.#colours.faint = getComputedStyle(this.#canvas.parentElement).color;
+    this.#stale = true;
     this.#draw();
   }
 
@@ -51,6 +55,7 @@ export class ExpertMap {
     const same = this.#picture?.layers.length === sizes.length && sizes.every((n, i) => n === this.#picture.layers[i].tiers.length);
     picture.scale = heatScale(picture);
     this.#picture = picture;
+    this.#stale = true;
     if (same) this.#draw();
     else this.#resize();
     this.#count();
@@ -86,8 +91,9 @@ export class ExpertMap {
     this.#layout = layOut(sizes, width, 30);
     const ratio = devicePixelRatio || 1;
     const { width: w, height: h } = this.#layout;
-    this.#canvas.width = Math.round(w * ratio);
-    this.#canvas.height = Math.round(h * ratio);
+    this.#base.width = this.#canvas.width = Math.round(w * ratio);
+    this.#base.height = this.#canvas.height = Math.round(h * ratio);
+    this.#stale = true;
     this.#canvas.style.width = `${w}px`;
     this.#canvas.style.height = `${h}px`;
     this.#draw();
@@ -103,13 +109,27 @@ export class ExpertMap {
   #paint() {
     const layout = this.#layout, picture = this.#picture;
     if (!layout || !picture) return;
+    const side = layout.cell - (layout.cell >= 4 ? layout.gap : 0);
+    const round = side >= 8 ? 2 : 0;
+    if (this.#stale) this.#cells(layout, picture, side, round);
+    this.#stale = false;
     const g = this.#canvas.getContext('2d');
+    const ratio = devicePixelRatio || 1;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
+    g.drawImage(this.#base, 0, 0);
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.#flashes(g, layout, side, round);
+    if (this.#pointed) ring(g, cellPlace(layout, this.#pointed), side, this.#colours.faint, 1.5);
+    if (this.#cursor && document.activeElement === this.#canvas) ring(g, cellPlace(layout, this.#cursor), side, this.#colours.ink, 2.5);
+  }
+
+  #cells(layout, picture, side, round) {
+    const g = this.#base.getContext('2d');
     const ratio = devicePixelRatio || 1;
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, layout.width, layout.height);
     this.#labels(g, layout, picture);
-    const side = layout.cell - (layout.cell >= 4 ? layout.gap : 0);
-    const round = side >= 8 ? 2 : 0;
     picture.layers.forEach((l, row) => {
       for (let expert = 0; expert < l.tiers.length; expert++) {
         const { x, y } = cellPlace(layout, { row, expert });
@@ -121,9 +141,6 @@ export class ExpertMap {
         if (side >= 8 && tier === 1) hole(g, x, y, side, this.#colours[0][0]);
       }
     });
-    this.#flashes(g, layout, side, round);
-    if (this.#pointed) ring(g, cellPlace(layout, this.#pointed), side, this.#colours.faint, 1.5);
-    if (this.#cursor && document.activeElement === this.#canvas) ring(g, cellPlace(layout, this.#cursor), side, this.#colours.ink, 2.5);
   }
 
   #labels(g, layout, picture) {
@@ -155,7 +172,7 @@ export class ExpertMap {
       box(g, x, y, side, round);
     }
     g.globalAlpha = 1;
-    if (this.#arrived.size) this.#draw();
+    if (this.#arrived.size) setTimeout(() => this.#draw(), FLASH_EVERY_MS);
   }
 
   #key(e) {
