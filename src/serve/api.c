@@ -9,6 +9,7 @@ static const struct endpoint endpoints[] = {
     {.method = "GET", .path = "/health", .open = true, .at_once = info_health},
     {.method = "GET", .path = "/v1/health", .open = true, .at_once = info_health},
     {.method = "GET", .path = "/v1/models", .at_once = info_models},
+    {.method = "GET", .path = "/v1/models/", .model_behind = true, .at_once = info_model},
     {.method = "GET", .path = "/models", .at_once = info_models},
     {.method = "GET", .path = "/props", .at_once = info_props},
     {.method = "GET", .path = "/slots", .at_once = info_slots},
@@ -64,12 +65,18 @@ static const struct endpoint endpoints[] = {
 /* The page's files are no secret, and without them nobody could be asked for a key. */
 static const struct endpoint page = {.method = "GET", .kind = ENDPOINT_PAGE, .open = true};
 
+static bool is_at(const struct endpoint *e, const char *path)
+{
+    const size_t n = strlen(e->path);
+    return e->model_behind ? !strncmp(e->path, path, n) && path[n] : !strcmp(e->path, path);
+}
+
 const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known)
 {
     *path_known = false;
     if (!strcmp(method, "HEAD")) method = "GET";
     for (size_t i = 0; i < sizeof endpoints / sizeof *endpoints; i++) {
-        if (strcmp(endpoints[i].path, path) != 0) continue;
+        if (!is_at(&endpoints[i], path)) continue;
         *path_known = true;
         if (!strcmp(endpoints[i].method, method)) return &endpoints[i];
     }
@@ -83,7 +90,7 @@ const char *endpoint_methods(const char *path, char out[64])
     snprintf(out, 64, "OPTIONS");
     for (size_t i = 0; i < sizeof endpoints / sizeof *endpoints; i++) {
         const size_t n = strlen(out);
-        if (!strcmp(endpoints[i].path, path)) snprintf(out + n, 64 - n, ", %s", endpoints[i].method);
+        if (is_at(&endpoints[i], path)) snprintf(out + n, 64 - n, ", %s", endpoints[i].method);
     }
     if (page_find(path)) snprintf(out, 64, "OPTIONS, %s", page.method);
     return out;

@@ -16,7 +16,8 @@ struct endpoint {
     const char *method, *path;
     enum endpoint_kind kind;
     enum fault_style style;
-    bool open; /* without a key, whatever the Host header says */
+    bool open;         /* without a key, whatever the Host header says */
+    bool model_behind; /* the path goes on with a model's name, which must be the one that is served */
     /* AT_ONCE: fills the body, returns the HTTP status. type: in: JSON's; may be replaced by another constant. */
     int (*at_once)(struct server *s, struct buffer *out, const char **type);
     /* BY_CLERK: root is the request's JSON object. */
@@ -38,6 +39,7 @@ endpoint_clerk text_tokenize, text_detokenize, text_apply_template, messages_cou
 
 int info_health(struct server *s, struct buffer *out, const char **type);
 int info_models(struct server *s, struct buffer *out, const char **type);
+int info_model(struct server *s, struct buffer *out, const char **type);
 int info_props(struct server *s, struct buffer *out, const char **type);
 int info_slots(struct server *s, struct buffer *out, const char **type);
 int info_metrics(struct server *s, struct buffer *out, const char **type);

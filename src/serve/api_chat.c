@@ -72,7 +72,7 @@ bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, str
         !request_tokens_max(r, root, "max_completion_tokens", f) || !request_stops(r, root, "stop", f) ||
         !request_stream_options(r, root, f) || !read_bool(root, "return_progress", &r->progress_wanted, f) ||
         !read_bool(root, "parallel_tool_calls", &parallel, f) || !read_probs(r, root, f) ||
-        !request_format(c, r, json_object_get(root, "response_format"), f) ||
+        !request_format(c, r, json_object_get(root, "response_format"), "response_format", f) ||
         !messages_tools(r, json_object_get(root, "tools"), f))
         return false;
     json_t *messages = messages_openai(json_object_get(root, "messages"), f);

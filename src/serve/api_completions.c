@@ -64,7 +64,7 @@ bool completions_read(struct clerk *c, const json_t *root, struct serve_request 
     if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
         !request_stops(r, root, "stop", f) || !request_stream_options(r, root, f) ||
         !read_bool(root, "return_progress", &r->progress_wanted, f) || !read_bool(root, "echo", &r->echo, f) ||
-        !request_format(c, r, json_object_get(root, "response_format"), f))
+        !request_format(c, r, json_object_get(root, "response_format"), "response_format", f))
         return false;
     request_id("cmpl-", r->id);
     if (json_is_array(prompt) && json_array_size(prompt) == 1 && !json_is_integer(json_array_get(prompt, 0)))

@@ -31,7 +31,7 @@ int info_health(struct server *s, struct buffer *out, const char **type)
     return 503;
 }
 
-int info_models(struct server *s, struct buffer *out, const char **type)
+static json_t *model_json(struct server *s)
 {
     pthread_mutex_lock(&s->lock);
     const struct sluice_model_info info = s->info;
@@ -40,11 +40,21 @@ int info_models(struct server *s, struct buffer *out, const char **type)
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "n_ctx", (json_int_t)info.ctx, "n_ctx_train",
                   (json_int_t)info.n_ctx_train, "n_vocab", (json_int_t)info.n_vocab, "n_embd", (json_int_t)info.n_embd,
                   "size", (json_int_t)info.file_bytes, "architecture", info.architecture, "name", info.name);
-    json_t *model = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "id", s->model_name, "object", "model", "type",
-                              "model", "display_name", s->model_name, "created", (json_int_t)s->started_s, "owned_by",
-                              "sluice", "meta", meta);
-    buffer_json(out, json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model, "has_more", 0,
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "id", s->model_name, "object", "model", "type", "model",
+                     "display_name", s->model_name, "created", (json_int_t)s->started_s, "owned_by", "sluice", "meta",
+                     meta);
+}
+
+int info_models(struct server *s, struct buffer *out, const char **type)
+{
+    buffer_json(out, json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", model_json(s), "has_more", 0,
                                "first_id", s->model_name, "last_id", s->model_name));
+    return 200;
+}
+
+int info_model(struct server *s, struct buffer *out, const char **type)
+{
+    buffer_json(out, model_json(s));
     return 200;
 }
 

@@ -9,21 +9,14 @@
 /* ---- reading ---- */
 
 static const struct field fields[] = {
-    {"messages", FIELD_READ, NULL},
-    {"system", FIELD_READ, NULL},
-    {"max_tokens", FIELD_READ, NULL},
-    {"stop_sequences", FIELD_READ, NULL},
-    {"tools", FIELD_READ, NULL},
-    {"tool_choice", FIELD_READ, NULL},
-    {"thinking", FIELD_READ, NULL},
-    {"output_format", FIELD_READ, NULL},
-    {"output_config", FIELD_READ, NULL},
-    {"chat_template_kwargs", FIELD_READ, NULL},
-    {"context_management", FIELD_IGNORED, NULL},
-    {"betas", FIELD_IGNORED, NULL},
-    {"inference_geo", FIELD_IGNORED, NULL},
-    {"container", FIELD_NEUTRAL, NULL},
-    {"mcp_servers", FIELD_NEUTRAL, NULL},
+    {"messages", FIELD_READ, NULL},      {"system", FIELD_READ, NULL},
+    {"max_tokens", FIELD_READ, NULL},    {"stop_sequences", FIELD_READ, NULL},
+    {"tools", FIELD_READ, NULL},         {"tool_choice", FIELD_READ, NULL},
+    {"thinking", FIELD_READ, NULL},      {"output_format", FIELD_READ, NULL},
+    {"output_config", FIELD_READ, NULL}, {"chat_template_kwargs", FIELD_READ, NULL},
+    {"thread", FIELD_READ, NULL},        {"context_management", FIELD_IGNORED, NULL},
+    {"betas", FIELD_IGNORED, NULL},      {"inference_geo", FIELD_IGNORED, NULL},
+    {"container", FIELD_NEUTRAL, NULL},  {"mcp_servers", FIELD_NEUTRAL, NULL},
 };
 
 /* What one message's blocks become. */
@@ -185,12 +178,25 @@ static bool read_thinking(const json_t *root, json_t *vars, struct fault *f)
     return true;
 }
 
+/* Conversations are not stored. The client's helpers understand this code and send the whole of it instead. */
+static bool check_thread(const json_t *root, struct fault *f)
+{
+    const json_t *thread = json_object_get(root, "thread");
+    if (!thread || json_is_null(thread)) return true;
+    fault_set(f, 400, "thread", "'thread' is not supported: nothing is stored; send the whole conversation");
+    f->code = "thread_unsupported_request";
+    f->unsupported = true;
+    return false;
+}
+
 bool messages_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
 {
     if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f)) return false;
     const json_t *format = json_object_get(root, "output_format");
     if (!format) format = json_object_get(json_object_get(root, "output_config"), "format");
-    if (!request_tokens_max(r, root, "max_tokens", f) || !request_stops(r, root, "stop_sequences", f)) return false;
+    if (!check_thread(root, f) || !request_tokens_max(r, root, "max_tokens", f) ||
+        !request_stops(r, root, "stop_sequences", f))
+        return false;
     request_id("msg_", r->id);
     r->call_prefix = "toolu_";
     json_t *messages = read_messages(root, f);
@@ -205,7 +211,7 @@ bool messages_read(struct clerk *c, const json_t *root, struct serve_request *r,
     }
     json_t *vars = json_pack("{s:o}", "messages", messages);
     bool good = read_tools(r, root, vars, f) && read_tool_choice(c, r, root, vars, f) && read_thinking(root, vars, f) &&
-                request_format(c, r, format, f);
+                request_format(c, r, format, "output_config.format", f);
     request_template_vars(vars, root);
     if (good)
         good = messages_encode(c, vars, r, f);

@@ -186,7 +186,7 @@ static bool read_rest(struct clerk *c, struct serve_request *r, const json_t *ro
     if (!request_tokens_max(r, root, "max_output_tokens", f) || !request_stops(r, root, "stop", f) ||
         !read_integer(root, "top_logprobs", 0, REQUEST_PROBS_MAX, &n, f) ||
         !read_bool(root, "parallel_tool_calls", &parallel, f) || !read_text(root, "truncation", &truncation, f) ||
-        !request_format(c, r, json_object_get(json_object_get(root, "text"), "format"), f))
+        !request_format(c, r, json_object_get(json_object_get(root, "text"), "format"), "text.format", f))
         return false;
     if (truncation && strcmp(truncation, "disabled") != 0)
         return fault_set(f, 400, "truncation", "'truncation' must be \"disabled\": nothing is cut silently");

@@ -46,9 +46,14 @@ void fault_write(const struct fault *f, enum fault_style style, struct buffer *o
 {
     const char *type = fault_type(f->status, style);
     json_t *text = buffer_string(f->text, strlen(f->text));
-    if (style == FAULT_ANTHROPIC)
-        buffer_json(out, json_pack("{s:s, s:{s:s, s:o}}", "type", "error", "error", "type", type, "message", text));
-    else
+    if (style == FAULT_ANTHROPIC) {
+        json_t *error = json_pack("{s:s, s:o}", "type", type, "message", text);
+        if (f->code) json_object_set_new(error, "details", json_pack("{s:s}", "error_code", f->code));
+        if (f->unsupported)
+            json_object_set_new(json_object_get(error, "details"), "unsupported", json_pack("[s]", f->param));
+        buffer_json(out, json_pack("{s:s, s:o}", "type", "error", "error", error));
+    } else {
         buffer_json(out, json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text, "type", type, "param",
                                    f->param[0] ? f->param : NULL, "code", f->code));
+    }
 }

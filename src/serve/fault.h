@@ -5,11 +5,14 @@
 #include "base/error.h"
 #include "serve/buffer.h"
 
+#include <stdbool.h>
+
 enum fault_style { FAULT_OPENAI, FAULT_ANTHROPIC };
 
 struct fault {
     int status;       /* HTTP */
     const char *code; /* "context_length_exceeded", or NULL; a constant */
+    bool unsupported; /* `param` is what is not supported: Anthropic's clients read that beside the code */
     char param[80];   /* the parameter that is meant, or "" */
     char text[1000];
     unsigned retry_s; /* Retry-After, or 0 */

@@ -18,32 +18,32 @@ void request_template_vars(json_t *vars, const json_t *root)
 }
 
 /* The schema's own faults are found by the engine's thread, before a stream begins. */
-static bool set_schema(struct serve_request *r, const json_t *schema, struct fault *f)
+static bool set_schema(struct serve_request *r, const json_t *schema, const char *from, struct fault *f)
 {
     free(r->schema);
+    r->schema_from = from;
     r->schema = json_dumps(schema, JSON_COMPACT);
     return r->schema || fault_set(f, 500, NULL, "out of memory");
 }
 
-bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, struct fault *f)
+bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, const char *name, struct fault *f)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
     if (!format || json_is_null(format) || (type && !strcmp(type, "text"))) return true;
     if (type && !strcmp(type, "json_object")) { /* llama.cpp's clients put a schema beside it */
         const json_t *schema = json_object_get(format, "schema");
-        if (schema) return set_schema(r, schema, f);
+        if (schema) return set_schema(r, schema, name, f);
         r->schema = strdup("");
         return r->schema || fault_set(f, 500, NULL, "out of memory");
     }
     if (!type || strcmp(type, "json_schema") != 0)
-        return fault_set(f, 400, "response_format",
-                         "a format of type '%.40s' is not known; text, json_object and json_schema are",
+        return fault_set(f, 400, name, "a format of type '%.40s' is not known; text, json_object and json_schema are",
                          type ? type : "?");
     const json_t *schema = json_object_get(format, "schema");
     if (!schema) schema = json_object_get(json_object_get(format, "json_schema"), "schema");
     if (!json_is_object(schema) && !json_is_boolean(schema))
-        return fault_set(f, 400, "response_format", "a format of type 'json_schema' needs a schema");
-    return set_schema(r, schema, f);
+        return fault_set(f, 400, name, "a format of type 'json_schema' needs a schema");
+    return set_schema(r, schema, name, f);
 }
 
 static json_t *parameters_of(const json_t *tool)
@@ -56,7 +56,7 @@ static json_t *parameters_of(const json_t *tool)
 static bool force_call(struct serve_request *r, const json_t *tool, struct fault *f)
 {
     json_t *schema = parameters_of(tool);
-    const bool good = set_schema(r, schema, f);
+    const bool good = set_schema(r, schema, "tools", f);
     json_decref(schema);
     r->forced_call = strdup(json_string_value(json_object_get(tool, "name")));
     return good && r->forced_call;
@@ -74,7 +74,7 @@ static bool force_any(struct serve_request *r, struct fault *f)
                                              "additionalProperties", 0));
     }
     json_t *schema = json_pack("{s:o}", "anyOf", any);
-    const bool good = set_schema(r, schema, f);
+    const bool good = set_schema(r, schema, "tools", f);
     json_decref(schema);
     r->forced_call = strdup("*");
     return good && r->forced_call;
@@ -110,6 +110,6 @@ bool request_check_format(const struct serve_request *r, struct fault *f)
 {
     if (!r->schema || r->forced_call || !r->tools) return true;
     return fault_set(
-        f, 400, "response_format",
+        f, 400, r->schema_from ? r->schema_from : "response_format",
         "tools and a format of the answer together are not supported; \"tool_choice\": \"none\" leaves the tools out");
 }

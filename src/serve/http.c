@@ -187,6 +187,12 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     if (!open && !key_good(s, c)) return fault_set(f, 401, NULL, "a valid API key is needed");
     if (!e && path_known) return fault_set(f, 405, NULL, "%.20s is not allowed here", method);
     if (!e) return fault_set(f, 404, NULL, "there is nothing at %.200s", path);
+    if (e->model_behind && strcmp(path + strlen(e->path), s->model_name) != 0) {
+        fault_set(f, 404, "model", "there is no model '%.200s' here, only '%.200s'", path + strlen(e->path),
+                  s->model_name);
+        f->code = "model_not_found";
+        return false;
+    }
     if (e->kind == ENDPOINT_AT_ONCE || e->kind == ENDPOINT_PAGE) return true;
     const char *length = header(c, "Content-Length");
     if (length && strtoull(length, NULL, 10) > s->options.body_bytes_max)
@@ -208,7 +214,8 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     const struct endpoint *e = endpoint_find(method, path, &path_known);
     atomic_fetch_add(&s->metrics.requests, 1);
     const bool good = !strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f);
-    if (!e) e = !strncmp(path, "/v1/messages", 12) ? &nowhere_anthropic : &nowhere;
+    if (!e || (!good && header(c, "anthropic-version"))) /* the list of models is every API's */
+        e = !strncmp(path, "/v1/messages", 12) || header(c, "anthropic-version") ? &nowhere_anthropic : &nowhere;
     /* A refused body that is much too large is not read: the connection ends. Others are thrown away as they come, for
      * clients that write everything before they read. */
     const char *length = header(c, "Content-Length");

@@ -163,6 +163,7 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     if (!st && r->answers) st = open_parser(j, err);
     if (!st && r->schema)
         st = sluice_grammar_json(e, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
+    j->refused = st == SLUICE_ERR_USAGE && r->schema && !j->grammar ? r->schema_from : NULL;
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
@@ -250,7 +251,9 @@ void job_end(struct job *j, enum ending ending)
 
 void job_fail(struct job *j, const struct sluice_error *err)
 {
-    fault_from(&j->outcome.fault, err);
+    struct fault *f = &j->outcome.fault;
+    fault_from(f, err);
+    if (j->refused) snprintf(f->param, sizeof f->param, "%s", j->refused);
     job_end(j, ENDING_FAILED);
 }
 

@@ -28,6 +28,7 @@ struct job {
     struct stop_filter stops;
     struct serve_parser *parser; /* of an assistant's turn; else NULL */
     sluice_grammar *grammar;     /* what the answer may be; NULL: anything */
+    const char *refused;         /* the parameter that the request failed for, or NULL; a constant */
     struct buffer forced;        /* the text of a call that was asked for, if it is one of several tools */
     bool forced_begun;
     bool parser_failed; /* memory ran out */

@@ -37,6 +37,7 @@ struct serve_request {
     const char *call_prefix; /* of the ids of calls: "call_"; a constant */
     bool one_call;           /* parallel calls are not wanted */
     char *schema;            /* the answer is JSON of this schema; "" any object; NULL: free */
+    const char *schema_from; /* the parameter that it came in; a constant */
     char *forced_call;       /* the answer is the arguments of this tool; "*": of one of them; or NULL */
     bool echo;               /* completions: the prompt's text comes first */
     char *prompt_text;       /* for echo */
@@ -77,8 +78,8 @@ bool request_tokens_max(struct serve_request *r, const json_t *root, const char 
 /* What else the template gets: chat_template_kwargs, reasoning_effort, enable_thinking. */
 void request_template_vars(json_t *vars, const json_t *root);
 struct clerk;
-/* response_format and its like: {"type": "text" | "json_object" | "json_schema", ...}. */
-bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, struct fault *f);
+/* response_format and its like, by that name: {"type": "text" | "json_object" | "json_schema", ...}. */
+bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, const char *name, struct fault *f);
 bool request_check_format(const struct serve_request *r, struct fault *f); /* once both are read */
 /* kind: "auto", "none", "required", "function" (that of this name). After messages_tools. */
 bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,

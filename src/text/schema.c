@@ -43,7 +43,7 @@ static void refuse(struct build *b, uint32_t where, const char *what)
     schema_place(&b->t, where, place, sizeof place);
     b->status = base_fail(b->err, SLUICE_ERR_USAGE,
                           "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, anyOf, $ref within the schema",
+                          "maxItems, minLength, maxLength, minimum, maximum, anyOf, $ref within the schema",
                           "schema, %s: %s", place, what);
 }
 
@@ -54,7 +54,7 @@ static void refuse_keyword(struct build *b, uint32_t where, const struct schema_
     schema_place(&b->t, where, place, sizeof place);
     b->status = base_fail(b->err, SLUICE_ERR_USAGE,
                           "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, anyOf, $ref within the schema",
+                          "maxItems, minLength, maxLength, minimum, maximum, anyOf, $ref within the schema",
                           "schema, %s: the keyword '%.*s' is not supported", place,
                           (int)(keyword->key_bytes < 60 ? keyword->key_bytes : 60), keyword->key);
 }
@@ -95,6 +95,21 @@ static uint32_t bound(struct build *b, uint32_t schema, const char *key, uint32_
     return (uint32_t)n;
 }
 
+/* The same of a keyword that may be negative; numbers beyond what an answer can have are cut to that. */
+static int64_t limit(struct build *b, uint32_t value)
+{
+    const struct schema_value *v = at(b, value);
+    const bool negative = v->bytes && v->text[0] == '-';
+    int64_t n = 0;
+    bool good = v->kind == SCHEMA_NUMBER;
+    for (size_t i = negative; i < v->bytes && good; i++) {
+        good = v->text[i] >= '0' && v->text[i] <= '9';
+        n = n > SCHEMA_WHOLE_MAX / 10 ? SCHEMA_WHOLE_MAX : n * 10 + (v->text[i] - '0');
+    }
+    if (!good) refuse(b, value, "must be a whole number");
+    return negative ? -n : n;
+}
+
 /* ---- types ---- */
 
 static unsigned kind_of(const struct schema_value *v)
@@ -110,9 +125,10 @@ static unsigned kinds_of(struct build *b, uint32_t schema)
     static const struct {
         const char *key;
         unsigned kind;
-    } signs[] = {{"properties", KIND_OBJECT}, {"required", KIND_OBJECT}, {"additionalProperties", KIND_OBJECT},
-                 {"items", KIND_ARRAY},       {"minItems", KIND_ARRAY},  {"maxItems", KIND_ARRAY},
-                 {"minLength", KIND_STRING},  {"maxLength", KIND_STRING}};
+    } signs[] = {{"properties", KIND_OBJECT}, {"required", KIND_OBJECT},         {"additionalProperties", KIND_OBJECT},
+                 {"items", KIND_ARRAY},       {"minItems", KIND_ARRAY},          {"maxItems", KIND_ARRAY},
+                 {"minLength", KIND_STRING},  {"maxLength", KIND_STRING},        {"minimum", KIND_NUMBER},
+                 {"maximum", KIND_NUMBER},    {"exclusiveMinimum", KIND_NUMBER}, {"exclusiveMaximum", KIND_NUMBER}};
     const uint32_t type = member(b, schema, "type");
     unsigned kinds = 0;
     if (type == SCHEMA_NONE) {
@@ -438,6 +454,26 @@ static uint32_t object_rule(struct build *b, uint32_t schema)
 
 /* ---- schemas ---- */
 
+/* Bounds are those of whole numbers alone. */
+static uint32_t number_rule(struct build *b, uint32_t schema, unsigned kinds)
+{
+    static const char *const limits[] = {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
+    int64_t least = -SCHEMA_WHOLE_MAX, most = SCHEMA_WHOLE_MAX;
+    bool bounded = false;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits && !b->status; i++) {
+        const uint32_t value = member(b, schema, limits[i]);
+        if (value == SCHEMA_NONE) continue;
+        if (kinds & KIND_NUMBER) refuse_keyword(b, schema, at(b, value));
+        const int64_t n = limit(b, value);
+        bounded = true;
+        if (i < 2 && n + (i == 1) > least) least = n + (i == 1);
+        if (i >= 2 && n - (i == 3) < most) most = n - (i == 3);
+    }
+    if (b->status || !bounded) return kinds & KIND_NUMBER ? PART_NUMBER : PART_INTEGER;
+    if (least > most) refuse(b, schema, "no number is within these bounds");
+    return schema_integers(b->a, least, most > SCHEMA_WHOLE_MAX ? SCHEMA_WHOLE_MAX : most);
+}
+
 static void choose(struct build *b, uint32_t schema, uint32_t start, uint32_t end)
 {
     const unsigned kinds = kinds_of(b, schema);
@@ -448,10 +484,7 @@ static void choose(struct build *b, uint32_t schema, uint32_t start, uint32_t en
         automaton_accept(a, automaton_word(a, start, "false", 5));
     }
     if (kinds & KIND_NULL) automaton_accept(a, automaton_word(a, start, "null", 4));
-    if (kinds & KIND_NUMBER)
-        automaton_call(a, start, PART_NUMBER, end, 0);
-    else if (kinds & KIND_INTEGER)
-        automaton_call(a, start, PART_INTEGER, end, 0);
+    if (kinds & (KIND_NUMBER | KIND_INTEGER)) automaton_call(a, start, number_rule(b, schema, kinds), end, 0);
     if (kinds & KIND_STRING) automaton_call(a, start, string_rule(b, schema), end, 0);
     if (kinds & KIND_ARRAY) automaton_call(a, start, array_rule(b, schema), end, 0);
     if (kinds & KIND_OBJECT) automaton_call(a, start, object_rule(b, schema), end, 0);
@@ -543,9 +576,20 @@ static void choose_reference(struct build *b, uint32_t schema, uint32_t referenc
 
 static void compile_object(struct build *b, uint32_t schema, uint32_t start, uint32_t end)
 {
-    static const char *const known[] = {"type",      "properties", "required", "additionalProperties",
-                                        "items",     "minItems",   "maxItems", "minLength",
-                                        "maxLength", NULL};
+    static const char *const known[] = {"type",
+                                        "properties",
+                                        "required",
+                                        "additionalProperties",
+                                        "items",
+                                        "minItems",
+                                        "maxItems",
+                                        "minLength",
+                                        "maxLength",
+                                        "minimum",
+                                        "maximum",
+                                        "exclusiveMinimum",
+                                        "exclusiveMaximum",
+                                        NULL};
     uint32_t value;
     if ((value = member(b, schema, "$ref")) != SCHEMA_NONE)
         choose_reference(b, schema, value, start, end);

@@ -5,8 +5,9 @@
 
 #include "text/grammar_automaton.h"
 
-#define SCHEMA_BLANKS_MAX 32u       /* spaces or tabs behind a line break */
-#define SCHEMA_DIGITS_MAX 18u       /* of a whole number, and before and behind a point */
+#define SCHEMA_BLANKS_MAX 32u /* spaces or tabs behind a line break */
+#define SCHEMA_DIGITS_MAX 18u /* of a whole number, and before and behind a point */
+#define SCHEMA_WHOLE_MAX ((int64_t)999999999999999999)
 #define SCHEMA_PROPERTIES_MAX 2000u /* of one object */
 #define SCHEMA_NAME_BYTES_MAX 1024u /* of a property, if each byte were an escape of six */
 

@@ -21,6 +21,9 @@ void schema_parts(struct automaton *a);
 /* Edges for one character of a string from `from` to `to`; `flags` go on the first byte's. `shortest`: of escapes only
  * two-byte ones, and no \/. */
 void schema_characters(struct automaton *a, uint32_t rule, uint32_t from, uint32_t to, unsigned flags, bool shortest);
+/* A rule: whole numbers from `least` to `most`, both of SCHEMA_DIGITS_MAX digits at most, without a needless zero or
+ * sign. */
+uint32_t schema_integers(struct automaton *a, int64_t least, int64_t most);
 /* White space from a state to a fresh one; a byte with white space behind it. */
 uint32_t schema_space(struct automaton *a, uint32_t from);
 uint32_t schema_mark(struct automaton *a, uint32_t from, char byte);

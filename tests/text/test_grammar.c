@@ -381,14 +381,70 @@ static void test_wrong_documents(void **state)
     }
 }
 
+/* Bounds of whole numbers: what is let through is what is within them, written without a needless zero or sign. */
+static void test_bounds(void **state)
+{
+    static const int64_t bounds[][2] = {{0, 0},     {1, 9},        {-3, 4},     {0, 1000},   {-1000, -1},
+                                        {17, 1023}, {99, 101},     {-110, 109}, {-1200, -7}, {100, 999},
+                                        {123, 456}, {-1200, 1200}, {580, 583},  {1, 1},      {-20, 0}};
+    struct sluice_error err;
+    char text[200];
+    (void)state;
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        const long long least = bounds[i][0], most = bounds[i][1];
+        snprintf(text, sizeof text,
+                 i % 2 ? "{\"type\":\"integer\",\"minimum\":%lld,\"maximum\":%lld}"
+                       : "{\"type\":\"integer\",\"exclusiveMinimum\":%lld,\"exclusiveMaximum\":%lld}",
+                 i % 2 ? least : least - 1, i % 2 ? most : most + 1);
+        struct text_grammar *g = grammar_of(text);
+        struct text_answer *a = answer_of(g, small_vocab);
+        for (long long n = -1250; n <= 1250; n++) {
+            const int bytes = snprintf(text, sizeof text, "%lld", n);
+            text_answer_reset(a);
+            const bool fits = !text_answer_accept_bytes(a, text, (size_t)bytes, &err) && text_answer_complete(a);
+            if (fits != (n >= least && n <= most)) fail_msg("%lld from %lld to %lld: %d", n, least, most, fits);
+        }
+        static const char *const needless[] = {"-0", "00", "01", "007", "+1", "1.0", "1e1", "-"};
+        for (size_t k = 0; k < sizeof needless / sizeof *needless; k++) {
+            text_answer_reset(a);
+            if (!text_answer_accept_bytes(a, needless[k], strlen(needless[k]), &err) && text_answer_complete(a))
+                fail_msg("%s", needless[k]);
+        }
+        text_answer_destroy(a);
+        text_grammar_destroy(g);
+    }
+    static const struct {
+        const char *schema, *document;
+        bool fits;
+    } cases[] = {{"{\"type\":\"integer\",\"maximum\":9007199254740991}", "9007199254740991", true},
+                 {"{\"type\":\"integer\",\"maximum\":9007199254740991}", "9007199254740992", false},
+                 {"{\"type\":\"integer\",\"minimum\":-9007199254740991}", "-9007199254740991", true},
+                 {"{\"type\":\"integer\",\"minimum\":-9007199254740991}", "-9007199254740992", false},
+                 {"{\"type\":\"integer\",\"minimum\":-99999999999999999999999}", "-999999999999999999", true},
+                 {"{\"type\":[\"integer\",\"null\"],\"minimum\":5}", "null", true},
+                 {"{\"type\":[\"integer\",\"null\"],\"minimum\":5}", "4", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct text_grammar *g = grammar_of(cases[i].schema);
+        struct text_answer *a = answer_of(g, small_vocab);
+        const bool fits =
+            !text_answer_accept_bytes(a, cases[i].document, strlen(cases[i].document), &err) && text_answer_complete(a);
+        if (fits != cases[i].fits) fail_msg("%s: %s", cases[i].schema, cases[i].document);
+        text_answer_destroy(a);
+        text_grammar_destroy(g);
+    }
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
         const char *schema, *says;
     } cases[] = {
         {"{\"type\":\"string\",\"pattern\":\"a\"}", "#: the keyword 'pattern'"},
-        {"{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\",\"minimum\":1}}}",
+        {"{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"number\",\"minimum\":1}}}",
          "#/properties/x: the keyword 'minimum'"},
+        {"{\"minimum\":1}", "#: the keyword 'minimum'"},
+        {"{\"type\":\"integer\",\"minimum\":0.5}", "#/minimum: must be a whole number"},
+        {"{\"type\":\"integer\",\"minimum\":3,\"exclusiveMaximum\":3}", "no number is within"},
         {"{\"oneOf\":[]}", "'oneOf'"},
         {"{\"allOf\":[]}", "'allOf'"},
         {"{\"type\":\"array\",\"prefixItems\":[]}", "'prefixItems'"},
@@ -478,7 +534,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walks),     cmocka_unit_test(test_walks_of_the_bundled_model),
         cmocka_unit_test(test_documents), cmocka_unit_test(test_wrong_documents),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, open_vocabularies, close_vocabularies) ? 1 : 0;
 }
