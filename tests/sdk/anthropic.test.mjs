@@ -7,7 +7,7 @@ import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { z } from 'zod';
 import { KEY, isWeather, leftAlone, longText, rejected, serve, slow, weather } from './rig.mjs';
 
-const open = (server, more = {}) => new Anthropic({ baseURL: server.url, apiKey: KEY, maxRetries: 0, timeout: 30000, ...more });
+const open = (server, more = {}) => new Anthropic({ baseURL: server.url, apiKey: KEY, maxRetries: 0, timeout: 60000, ...more });
 const say = (content, more = {}) => ({ model: 'demo', max_tokens: 12, temperature: 0, messages: [{ role: 'user', content }], ...more });
 const tools = [{ name: weather.name, description: weather.description, input_schema: weather.schema }];
 const forced = { type: 'tool', name: weather.name };

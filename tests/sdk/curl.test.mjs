@@ -10,7 +10,7 @@ after(() => server.stop());
 
 // Status, content type and body. curl's own failures reject, with its code.
 function curl(path, body, ...words) {
-  const args = ['-sS', '--max-time', '20', '-w', '\n%{http_code} %{content_type}', `${server.url}${path}`, ...words];
+  const args = ['-sS', '--max-time', '60', '-w', '\n%{http_code} %{content_type}', `${server.url}${path}`, ...words];
   if (!words.some((w) => w.startsWith('Authorization'))) args.push('-H', `Authorization: Bearer ${KEY}`);
   if (body !== undefined) args.push('-H', 'Content-Type: application/json', '--data-binary', '@-');
   return new Promise((resolve, reject) => {

@@ -6,7 +6,7 @@ import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { KEY, isWeather, leftAlone, longText, rejected, serve, slow, weather } from './rig.mjs';
 
-const open = (server, more = {}) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0, timeout: 30000, ...more });
+const open = (server, more = {}) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0, timeout: 60000, ...more });
 const say = (content, more = {}) => ({ model: 'demo', messages: [{ role: 'user', content }], max_completion_tokens: 12, seed: 7, ...more });
 const tools = [{ type: 'function', function: { name: weather.name, description: weather.description, parameters: weather.schema, strict: true } }];
 const forced = { type: 'function', function: { name: weather.name } };

@@ -6,7 +6,7 @@ import { zodTextFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
 import { KEY, isWeather, leftAlone, longText, rejected, serve, slow, weather } from './rig.mjs';
 
-const open = (server) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0, timeout: 30000 });
+const open = (server) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0, timeout: 60000 });
 const ask = (input, more = {}) => ({ model: 'demo', input, max_output_tokens: 12, ...more });
 const tools = [{ type: 'function', name: weather.name, description: weather.description, parameters: weather.schema, strict: true }];
 const forced = { type: 'function', name: weather.name };

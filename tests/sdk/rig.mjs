@@ -31,7 +31,7 @@ export async function serve(...words) {
       return Object.fromEntries([...text.matchAll(/^sluice_(\w+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
     },
     async until(what, good) {
-      const end = Date.now() + 20000;
+      const end = Date.now() + 60000;
       for (;;) {
         const m = await server.metrics();
         if (good(m)) return m;
@@ -50,7 +50,7 @@ export async function serve(...words) {
 }
 
 export const slow = ['--threads', '1', '--chunk', '2'];
-export const longText = 'It was the best of times, it was the worst of times. '.repeat(45);
+export const longText = 'It was the best of times, it was the worst of times. '.repeat(62);
 
 // What `leave` begins is given up in its middle: its job ends early, and the session works for others.
 export async function leftAlone(server, { begin, inPrompt }) {
@@ -62,9 +62,9 @@ export async function leftAlone(server, { begin, inPrompt }) {
   assert.equal(after.jobs_finished_total, before.jobs_finished_total);
   if (inPrompt) {
     assert.equal(after.generated_tokens_total, before.generated_tokens_total);
-    assert.ok(after.prefill_tokens_total - before.prefill_tokens_total < 400, 'the prompt was computed to its end');
+    assert.ok(after.prefill_tokens_total - before.prefill_tokens_total < 700, 'the prompt was computed to its end');
   } else {
-    assert.ok(after.generated_tokens_total - before.generated_tokens_total < 400, 'the answer was computed to its end');
+    assert.ok(after.generated_tokens_total - before.generated_tokens_total < 700, 'the answer was computed to its end');
   }
 }
 
