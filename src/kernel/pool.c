@@ -35,7 +35,7 @@ struct kernel_pool {
     void (*job)(void *arg, unsigned worker, unsigned n_workers);
     void *arg;
     unsigned n_parts;
-    bool stop; /* written before the generation moves, read after it */
+    atomic_bool stop; /* set before the last generation; who is late may see it before */
 
     /* each on its own cache line: the workers poll them */
     _Alignas(64) atomic_uint generation;
@@ -94,7 +94,7 @@ static void worker_main(void *arg)
     for (unsigned seen = 0;;) {
         wait_change(p, &p->generation, seen, &p->start);
         seen = atomic_load_explicit(&p->generation, memory_order_acquire);
-        if (p->stop) return;
+        if (atomic_load(&p->stop)) return;
         take_parts(p, seen);
     }
 }
@@ -155,7 +155,7 @@ void kernel_pool_destroy(struct kernel_pool *p)
 {
     if (!p) return;
     if (p->n_started) {
-        p->stop = true;
+        atomic_store(&p->stop, true);
         atomic_fetch_add(&p->generation, 1);
         wake(p, &p->start);
         for (unsigned i = 1; i <= p->n_started; i++) os_thread_join(p->workers[i].thread);
