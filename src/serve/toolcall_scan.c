@@ -105,6 +105,7 @@ static void give(struct serve_parser *p, struct serve_event e)
 
 void serve_put(struct serve_parser *p, enum serve_event_kind kind, const char *text, size_t bytes)
 {
+    if (!bytes) return; /* text may be NULL then */
     while (p->trim && bytes && serve_is_blank(*text)) {
         text++;
         bytes--;
