@@ -2,6 +2,7 @@
 #include "serve/clerk.h"
 #include "serve/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,33 @@ static bool force_call(struct serve_request *r, const json_t *tool, struct fault
     return good && r->forced_call;
 }
 
+/* A schema's references to its own root, which now lies at `place` of a larger one. Requests nest 64 deep at most. */
+static void move_references(json_t *schema, const char *place)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_array_foreach(schema, i, value) move_references(value, place);
+    json_object_foreach(schema, key, value)
+    {
+        const char *to = strcmp(key, "$ref") != 0 ? NULL : json_string_value(value);
+        if (to && to[0] == '#')
+            json_object_set_new(schema, key, json_sprintf("%s%s", place, to + 1));
+        else
+            move_references(value, place);
+    }
+}
+
+static json_t *moved_parameters(const json_t *tool, size_t i)
+{
+    char place[64];
+    json_t *parameters = parameters_of(tool), *copy = json_deep_copy(parameters);
+    json_decref(parameters);
+    snprintf(place, sizeof place, "#/anyOf/%zu/properties/arguments", i);
+    move_references(copy, place);
+    return copy;
+}
+
 /* One of several: {"name": ..., "arguments": ...}. */
 static bool force_any(struct serve_request *r, struct fault *f)
 {
@@ -70,7 +98,7 @@ static bool force_any(struct serve_request *r, struct fault *f)
         const json_t *tool = json_array_get(r->tools, i);
         json_array_append_new(any, json_pack("{s:s, s:{s:{s:O}, s:o}, s:[s, s], s:b}", "type", "object", "properties",
                                              "name", "const", json_object_get(tool, "name"), "arguments",
-                                             parameters_of(tool), "required", "name", "arguments",
+                                             moved_parameters(tool, i), "required", "name", "arguments",
                                              "additionalProperties", 0));
     }
     json_t *schema = json_pack("{s:o}", "anyOf", any);

@@ -122,6 +122,15 @@ describe('answers that must have a form', () => {
     isWeather(choice.message.tool_calls[0].function.parsed_arguments);
   });
 
+  test('one of several tools, with schemas that refer to themselves', async () => {
+    const list = { type: 'object', properties: { next: { anyOf: [{ $ref: '#' }, { type: 'null' }] }, kind: { $ref: '#/$defs/kind' } }, required: ['next', 'kind'], additionalProperties: false,
+      $defs: { kind: { enum: ['comedy', 'tragedy'] } } };
+    const both = ['first', 'second'].map((name) => ({ type: 'function', function: { name, parameters: list } }));
+    const [choice] = (await client.chat.completions.create(say('A list?', { tools: both, tool_choice: 'required', max_completion_tokens: 600, temperature: 0 }))).choices;
+    assert.ok(['first', 'second'].includes(choice.message.tool_calls?.[0].function.name), JSON.stringify(choice));
+    for (let at = JSON.parse(choice.message.tool_calls[0].function.arguments); at; at = at.next) assert.ok(['comedy', 'tragedy'].includes(at.kind));
+  });
+
   test('runTools calls the function', async () => {
     const got = [];
     const runner = client.chat.completions.runTools({
