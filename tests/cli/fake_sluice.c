@@ -354,6 +354,7 @@ enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, siz
 {
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
+void sluice_grammar_reset(sluice_grammar *g) {}
 void sluice_grammar_free(sluice_grammar *g) {}
 enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
                                              struct sluice_error *err)
