@@ -338,7 +338,7 @@ static void attend(const struct job *job)
         rows->begin = m->zero + at;
         rows->end = m->n_rows + at;
         rows->ids = lh->indexes ? m->ids + at * hp->indexer.top_k : NULL;
-        rows->n_ids = m->n_ids + at;
+        rows->n_ids = lh->indexes ? m->n_ids + at : NULL;
         rows->ids_stride = hp->indexer.top_k;
     }
     kernel_rows_attention_run(&r->kernel, &a);

@@ -454,7 +454,7 @@ int main(void)
         cmocka_unit_test(nothing_is_read_early), cmocka_unit_test(peak_stays_under_the_budget),
         cmocka_unit_test(refusal_names_what_would_do), cmocka_unit_test(holds_with_everything_at_once),
         cmocka_unit_test(more_than_the_machine_has)};
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SLUICE_SANITIZED
     (void)tests;
     puts("skipped: a sanitizer's shadow memory is not the program's");
     return 77;
