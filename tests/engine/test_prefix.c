@@ -459,6 +459,9 @@ static void test_options(void **state)
     assert_int_equal(engine_open(os_system(), &x.o, &x.e, &err), SLUICE_ERR_MEMORY);
     char least[64];
     snprintf(least, sizeof least, "%s", strstr(err.hint, "--memory ") + 9);
+#ifdef SLUICE_SANITIZED /* the process grows from one opening to the next: what was freed is kept for a while */
+    snprintf(least, sizeof least, "%lluM", strtoull(strstr(err.hint, "--memory ") + 9, NULL, 10) + 24);
+#endif
     x.o.memory = least;
     x.o.prefix_memory = "auto";
     CHECK(engine_open(os_system(), &x.o, &x.e, &err));
