@@ -26,7 +26,7 @@ def real_text(path):
     return "\n".join(open(p, encoding="utf-8").read() for p in paths)
 
 
-def session_script(text, seed, turns, system_words, words_a_token):
+def session_script(text, a, seed):
     """[(tool result)] of one session; words stand for tokens by the ratio given."""
     rng = random.Random(seed)
     words = text.split()
@@ -39,10 +39,10 @@ def session_script(text, seed, turns, system_words, words_a_token):
         return " ".join(part)
 
     results = []
-    for _ in range(turns):
-        tokens = min(4000, max(16, MEDIAN_TOKENS * math.exp(rng.gauss(0, SIGMA))))
-        results.append(take(max(1, round(tokens * words_a_token))))
-    return {"system": SYSTEM + "\n\n" + take(system_words), "results": results}
+    for _ in range(a.turns):
+        tokens = a.result_tokens or min(4000, max(16, MEDIAN_TOKENS * math.exp(rng.gauss(0, SIGMA))))
+        results.append(take(max(1, round(tokens * a.words_a_token))))
+    return {"system": SYSTEM + "\n\n" + take(a.system_words), "results": results}
 
 
 def complete(url, messages, max_tokens, seed, key, timeout):
@@ -179,6 +179,7 @@ def main():
     ap.add_argument("--limits", default="8G,4G")
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--turns", type=int, default=20)
+    ap.add_argument("--result-tokens", type=int, help=f"every tool result about this long; default: drawn, with a median of {MEDIAN_TOKENS}")
     ap.add_argument("--answer", type=int, default=24, help="tokens of an answer, at most")
     ap.add_argument("--system-words", type=int, default=300)
     ap.add_argument("--words-a-token", type=float, default=0.4, help="of the model's tokenizer on this text, roughly")
@@ -192,7 +193,7 @@ def main():
     a = ap.parse_args()
     text = real_text(a.text)
     if a.url:
-        s = summary(play(a.url, session_script(text, a.seed, a.turns, a.system_words, a.words_a_token), a, a.api_key))
+        s = summary(play(a.url, session_script(text, a, a.seed), a, a.api_key))
         print(f"first turn {s['first_turn_s']:.2f} s; then first token p50 {s['p50_s']:.2f} s, p95 {s['p95_s']:.2f} s; decode {show(s['decode'])} tokens/s; session {s['total_s']:.1f} s")
         return
     if not a.model or not a.sluice:
@@ -204,7 +205,7 @@ def main():
             if a.llama:
                 results["llama-server"] = []
             for i in range(a.runs):
-                script = session_script(text, a.seed + i, a.turns, a.system_words, a.words_a_token)
+                script = session_script(text, a, a.seed + i)
                 for name in results:
                     port = str(free_port())
                     command = ([a.sluice, "serve", "-m", a.model, "--port", port, "--ctx", str(a.ctx), "--sessions", "1", "--no-usage", "--cold"] if name == "sluice" else
