@@ -21,7 +21,9 @@ bootstrap:
 demo: all
 	@SLUICE=$(SLUICE) scripts/demo
 
+# All tests: also those in a browser and with the clients of npm, where these can be had.
 test: all
+	@scripts/bootstrap page --if-possible
 	@scripts/run-tests $(BUILD)
 
 # Every combination of budget, policy, threads, back end, chunk and instruction set; `make test` covers every pair.

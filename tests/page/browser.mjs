@@ -43,6 +43,8 @@ const say = async (page, text) => {
   await page.keyboard.press('Enter');
 };
 const answered = (page) => page.waitForSelector('#composer[data-running=false]', WAIT);
+// Conversations are written a moment after they change.
+const kept = (page, text) => page.waitForFunction((what) => Object.values({ ...localStorage }).join().includes(JSON.stringify(what).slice(1, -1)), text);
 const textOf = (page, selector) => page.locator(selector).last().innerText();
 const sideways = (page) => page.evaluate(() => Math.max(...[document.documentElement, ...document.querySelectorAll('#scroll, #experts')].map((e) => e.scrollWidth - e.clientWidth)));
 
@@ -55,8 +57,7 @@ testReal('loads, streams an answer, and the map follows', async () => {
   await page.waitForSelector('#map[data-cells]');
   assert.equal(await page.getAttribute('#map', 'data-cells'), String(LAYERS * EXPERTS));
   const before = Number(await page.getAttribute('#map', 'data-resident'));
-  const picture = () => page.evaluate(() => document.getElementById('map').toDataURL());
-  const first = await picture();
+  const first = await page.evaluate(() => document.getElementById('map').toDataURL());
   await page.evaluate(() => {
     window.lengths = new Set();
     new MutationObserver(() => window.lengths.add(document.querySelector('.answer .markdown:not(.thoughts *)')?.textContent.length ?? 0)).observe(document.getElementById('log'), { subtree: true, childList: true, characterData: true });
@@ -69,8 +70,7 @@ testReal('loads, streams an answer, and the map follows', async () => {
   const figures = await textOf(page, '.answer .figures');
   for (const what of [/first token [\d.]+/, /[\d.]+ tokens\/s/, /200 tokens/, /\d+ of \d+ prompt tokens cached/, /\d+\s?% hits/, /cut at the limit/]) assert.match(figures, what);
   await page.waitForFunction((n) => Number(document.getElementById('map').dataset.resident) > n, before);
-  await page.waitForTimeout(200);
-  assert.notEqual(await picture(), first);
+  await page.waitForFunction((was) => document.getElementById('map').toDataURL() !== was, first);
   const counts = await page.evaluate(() => ['disk', 'loading', 'cache', 'pinned'].map((t) => Number(document.getElementById(`count-${t}`).textContent)));
   assert.equal(counts.reduce((a, b) => a + b), LAYERS * EXPERTS);
   // The ledger's parts are its whole.
@@ -109,7 +109,7 @@ testReal('stops, edits, tries again, and remembers', async () => {
   await page.waitForFunction(() => document.querySelectorAll('.message').length === 2);
   await answered(page);
   const said = await textOf(page, '.answer .markdown:not(.thoughts *)');
-  await page.waitForTimeout(300);
+  await kept(page, said);
   await page.reload();
   await ready(page);
   assert.equal(await textOf(page, '.user .said'), 'And Moses said unto God,');
@@ -370,7 +370,7 @@ test('keeps what two tabs say', async () => {
     await tab.bringToFront(); // behind others, tabs are slow
     await say(tab, text);
     await answered(tab);
-    await tab.waitForTimeout(250);
+    await kept(tab, text);
   }
   for (const tab of [other, page]) {
     await tab.bringToFront();
@@ -381,7 +381,7 @@ test('keeps what two tabs say', async () => {
   await page.click('#open-conversations');
   await page.getByRole('button', { name: 'Delete "From the first"' }).click();
   await page.waitForFunction(() => document.querySelectorAll('#conversation-list .open').length === 1);
-  await page.waitForTimeout(200);
+  await page.waitForFunction(() => !Object.values({ ...localStorage }).join().includes('From the first'));
   await other.bringToFront();
   await other.reload();
   await ready(other);

@@ -12,7 +12,7 @@ export function launch() {
 
 // { url, stop() }; the words are options of `sluice serve`.
 export async function serve(...words) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME ?? '/', SLUICE_NO_USAGE: '1', ASAN_OPTIONS: process.env.ASAN_OPTIONS ?? '' };
+  const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))), SLUICE_NO_USAGE: '1' };
   const child = spawn(SLUICE_BIN, ['serve', '-m', join(SLUICE_SOURCE, 'models/demo.gguf'), '--port', '0', ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (d) => { said += d; });

@@ -14,7 +14,7 @@ const { SLUICE_BIN, SLUICE_TOOLS_MODEL } = process.env;
 export async function serve(...words) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-sdk-'));
   await writeFile(join(folder, 'keys'), `# the tests' key\n${KEY}\n`);
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME ?? '/', SLUICE_NO_USAGE: '1', SLUICE_ALIAS: 'demo' };
+  const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))), SLUICE_NO_USAGE: '1', SLUICE_ALIAS: 'demo' };
   const child = spawn(SLUICE_BIN, ['serve', '-m', SLUICE_TOOLS_MODEL, '--port', '0', '--api-key-file', join(folder, 'keys'), ...words],
     { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';

@@ -27,8 +27,8 @@ def main(words):
     if not node:
         skip("node is not here (scripts/bootstrap page)")
     version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
-    if int(version.lstrip("v").split(".")[0] or 0) < 20:
-        skip(f"node is {version}, 20 or later is needed")
+    if int(version.lstrip("v").split(".")[0] or 0) < 18:
+        skip(f"node is {version}, 18 or later is needed")
     if not shutil.which("curl"):
         skip("curl is not here (scripts/bootstrap page)")
     for package in ("openai", "@anthropic-ai/sdk", "zod"):
