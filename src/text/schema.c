@@ -43,7 +43,8 @@ static void refuse(struct build *b, uint32_t where, const char *what)
     schema_place(&b->t, where, place, sizeof place);
     b->status = base_fail(b->err, SLUICE_ERR_USAGE,
                           "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, minimum, maximum, anyOf, $ref within the schema",
+                          "maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, "
+                          "anyOf, $ref within the schema",
                           "schema, %s: %s", place, what);
 }
 
@@ -54,7 +55,8 @@ static void refuse_keyword(struct build *b, uint32_t where, const struct schema_
     schema_place(&b->t, where, place, sizeof place);
     b->status = base_fail(b->err, SLUICE_ERR_USAGE,
                           "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, minimum, maximum, anyOf, $ref within the schema",
+                          "maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, "
+                          "anyOf, $ref within the schema",
                           "schema, %s: the keyword '%.*s' is not supported", place,
                           (int)(keyword->key_bytes < 60 ? keyword->key_bytes : 60), keyword->key);
 }
