@@ -51,6 +51,7 @@ struct server {
     const struct serve_family *family; /* how the model writes calls */
     struct metrics metrics;
     struct MHD_Daemon *daemon;
+    bool short_slices; /* the HTTP thread's own: it has asked for them */
     struct clerk *clerk;
     struct scheduler *scheduler;
 };
