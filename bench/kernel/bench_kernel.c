@@ -1,10 +1,11 @@
 /* Throughput of the products, a line a format and batch, beside what the machine can do, measured in the same run: the
  * memory's bandwidth, and multiply-adds on registers alone (peak.h; levels without such a loop have no ratio).
  *
- *   bench_kernel [--level NAME] [--threads N] [--type NAME] [--mib N]
+ *   bench_kernel [--level NAME] [--threads N] [--type NAME|none] [--mib N]
  *
  * One-token products stream weights that do not fit the caches, so their GB/s should come near the bandwidth; batches
- * are bound by arithmetic, so look at their multiply-adds a second. Attention follows: one token over long caches. */
+ * are bound by arithmetic, so look at their multiply-adds a second. Attention follows: one token over long caches, few
+ * and many heads; some tokens of a prompt (--type none: attention alone). */
 #include "kernel/kernel.h"
 #include "peak.h"
 
@@ -17,7 +18,7 @@
 #define BEST_OF 9
 
 struct options {
-    const char *level, *type;
+    const char *level, *type; /* type: or "none", attention alone */
     unsigned threads;
     size_t bytes;
 };
@@ -188,47 +189,57 @@ static void bench_type(const struct kernel_ctx *k, const struct options *o, cons
     }
 }
 
-static void bench_attention(const struct kernel_ctx *k, uint32_t type, const void *data, size_t bytes)
+struct heads {
+    size_t n_head, n_head_kv, d, n_tokens, n_positions;
+};
+
+static void bench_attention(const struct kernel_ctx *k, uint32_t type, const struct heads *h, const void *data,
+                            size_t bytes)
 {
-    enum { HEADS = 32, HEADS_KV = 4, D = 128 };
-    static const size_t n_tokens[] = {1, 64};
-    size_t row = quant_row_bytes(quant_type(type), D) * HEADS_KV;
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = n_tokens[i], n_positions = n == 1 ? 32768 : 4096;
-        if (n_positions * row > bytes) continue;
-        float *q = must(calloc(n * HEADS * D, sizeof *q)), *out = must(malloc(n * HEADS * D * sizeof *out));
-        struct kernel_attention a = {.q = q,
-                                     .k = data,
-                                     .v = data,
-                                     .k_type = type,
-                                     .v_type = type,
-                                     .n_head = HEADS,
-                                     .n_head_kv = HEADS_KV,
-                                     .d_head = D,
-                                     .d_head_v = D,
-                                     .n_tokens = n,
-                                     .pos0 = n_positions - n,
-                                     .scale = 0.1f,
-                                     .out = out};
-        double best = 1e9;
-        for (int r = 0; r < BEST_OF; r++) {
-            double t = now();
-            kernel_attention_run(k, &a);
-            t = now() - t;
-            if (t < best) best = t;
-        }
-        printf(
-            "attention %-5s %3zu tokens over %6zu positions, %d query and %d key heads of %d: %9.3f ms, %6.1f GMAC/s\n",
-            quant_type(type)->name, n, n_positions, HEADS, HEADS_KV, D, best * 1e3,
-            2.0 * (double)n * (double)n_positions * HEADS * D / best * 1e-9);
-        free(q);
-        free(out);
+    const size_t row = quant_row_bytes(quant_type(type), h->d) * h->n_head_kv, n = h->n_tokens * h->n_head * h->d;
+    if (h->n_positions * row > bytes) return;
+    float *q = must(calloc(n, sizeof *q)), *out = must(malloc(n * sizeof *out));
+    struct kernel_attention a = {.q = q,
+                                 .k = data,
+                                 .v = data,
+                                 .k_type = type,
+                                 .v_type = type,
+                                 .n_head = h->n_head,
+                                 .n_head_kv = h->n_head_kv,
+                                 .d_head = h->d,
+                                 .d_head_v = h->d,
+                                 .n_tokens = h->n_tokens,
+                                 .pos0 = h->n_positions - h->n_tokens,
+                                 .scale = 0.1f,
+                                 .out = out};
+    double best = 1e9;
+    for (int r = 0; r < 3 * BEST_OF; r++) {
+        double t = now();
+        kernel_attention_run(k, &a);
+        t = now() - t;
+        if (t < best) best = t;
     }
+    printf("attention %-5s %3zu tokens over %6zu positions, %2zu query and %zu key heads of %zu: %9.3f ms, %6.1f "
+           "GMAC/s\n",
+           quant_type(type)->name, h->n_tokens, h->n_positions, h->n_head, h->n_head_kv, h->d, best * 1e3,
+           2.0 * (double)n * (double)h->n_positions / best * 1e-9);
+    free(q);
+    free(out);
+}
+
+static void bench_attentions(const struct kernel_ctx *k, const void *data, size_t bytes)
+{
+    static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_Q8_0};
+    static const struct heads heads[] = {{32, 4, 128, 1, 32768}, {32, 4, 128, 1, 1024}, {8, 1, 128, 1, 32768},
+                                         {16, 2, 128, 1, 8192},  {5, 1, 128, 1, 8192},  {32, 4, 128, 64, 4096}};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++)
+            bench_attention(k, types[t], &heads[h], data, bytes);
 }
 
 static int usage(void)
 {
-    fputs("usage: bench_kernel [--level NAME] [--threads N] [--type NAME] [--mib N]\n", stderr);
+    fputs("usage: bench_kernel [--level NAME] [--threads N] [--type NAME|none] [--mib N]\n", stderr);
     return 2;
 }
 
@@ -252,7 +263,9 @@ int main(int argc, char **argv)
     }
     struct kernel_ctx k;
     struct sluice_error err;
-    if (o.bytes < ROWS_MIN * N_IN * sizeof(float) || (o.type && !quant_type_by_name(o.type))) return usage();
+    if (o.bytes < ROWS_MIN * N_IN * sizeof(float) ||
+        (o.type && strcmp(o.type, "none") != 0 && !quant_type_by_name(o.type)))
+        return usage();
     if (kernel_select(&cpu, o.level, &k.table, &err) != SLUICE_OK ||
         kernel_pool_create(o.threads, &k.pool, &err) != SLUICE_OK) {
         fprintf(stderr, "%s (%s)\n", err.message, err.hint);
@@ -273,9 +286,7 @@ int main(int argc, char **argv)
             bench_type(&k, &o, quant_type(id), data, &limits);
         }
     fill_small(data, o.bytes);
-    bench_attention(&k, QUANT_F32, data, o.bytes);
-    bench_attention(&k, QUANT_F16, data, o.bytes);
-    bench_attention(&k, QUANT_Q8_0, data, o.bytes);
+    bench_attentions(&k, data, o.bytes);
     free(data);
     kernel_pool_destroy(k.pool);
     return 0;

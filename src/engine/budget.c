@@ -120,7 +120,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .catalog = e->catalog,
         .process_bytes =
             os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES +
-            template_fixed_bytes(e) +
+            (e->options.threads > 1 ? e->options.threads * KERNEL_SCRATCH_BYTES : 0) + template_fixed_bytes(e) +
             (e->options.grammar ? text_grammar_memory_bytes(e->tokenizer, hp->n_vocab, e->options.sessions) : 0),
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,

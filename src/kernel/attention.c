@@ -22,17 +22,21 @@ struct attention_job {
     size_t items_a_head, n_items;
     size_t k_row_bytes, v_row_bytes; /* one head of one position */
     atomic_size_t next;
+    struct split *split; /* split_run alone */
 };
 
-/* One query while it walks over the blocks. acc and sum are relative to max. */
+/* What a query has found so far; acc [d_head_v] and sum are relative to max. */
+struct sums {
+    float max, sum;
+    float *acc;
+};
+
 struct query {
     const float *q;
     float *out;
     size_t begin, n_positions; /* it sees positions begin .. n_positions - 1 */
     float sink;                /* of its head */
-    float max, sum;
     struct quant_x x;
-    _Alignas(32) float acc[KERNEL_HEAD_MAX];
     _Alignas(32) int8_t xq[KERNEL_HEAD_MAX];
     float xd[KERNEL_HEAD_MAX / 32];
     int16_t xsums[KERNEL_HEAD_MAX / 16];
@@ -70,25 +74,19 @@ static void soft_cap(float *scores, size_t n, float cap)
     for (size_t i = 0; i < n; i++) scores[i] = cap * math_tanh(scores[i] / cap);
 }
 
-/* A query's scores of a block become weights, and its sum of values is merged into what it has. */
-static void block_weights(const struct attention_job *j, float *p, size_t n, float *max, float *sum)
+/* A block's sums join those of the blocks before it. */
+static void merge(const struct attention_job *j, struct sums *to, const float *block, float max, float sum)
 {
-    if (j->a->softcap != 0) soft_cap(p, n, j->a->softcap);
-    *sum = j->table->exp_sum(p, n, max);
-}
-
-static void block_merge(const struct attention_job *j, struct query *y, const float *block, float max, float sum)
-{
-    float both = max > y->max ? max : y->max;
-    float old_part = math_exp(y->max - both), new_part = math_exp(max - both);
-    y->sum = fmaf(sum, new_part, y->sum * old_part);
-    j->table->attn_merge(y->acc, block, old_part, new_part, j->a->d_head_v);
-    y->max = both;
+    float both = max > to->max ? max : to->max;
+    float old_part = math_exp(to->max - both), new_part = math_exp(max - both);
+    to->sum = fmaf(sum, new_part, to->sum * old_part);
+    j->table->attn_merge(to->acc, block, old_part, new_part, j->a->d_head_v);
+    to->max = both;
 }
 
 /* Positions [begin, end) of one block for n queries that see all of them, and no others of the block. */
-static void queries_block(const struct attention_job *j, struct query *y, size_t n_queries, size_t head_kv,
-                          size_t begin, size_t end)
+static void queries_block(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
+                          size_t begin, size_t end, float *const *values, float *max, float *sum)
 {
     const struct kernel_attention *a = j->a;
     const struct kernel_table *t = j->table;
@@ -96,9 +94,8 @@ static void queries_block(const struct attention_job *j, struct query *y, size_t
     const size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
     const char *k = (const char *)a->k + begin * k_stride + head_kv * j->k_row_bytes;
     const char *v = (const char *)a->v + begin * v_stride + head_kv * j->v_row_bytes;
-    _Alignas(32) float p[QUERIES_MAX][BLOCK], block[QUERIES_MAX][KERNEL_HEAD_MAX];
-    float max[QUERIES_MAX], sum[QUERIES_MAX], *values[QUERIES_MAX];
-    struct quant_x x[QUERIES_MAX];
+    _Alignas(32) float p[QUERIES_MAX][BLOCK];
+    struct quant_x x[QUERIES_MAX] = {{0}};
 
     for (size_t i = 0; i < n_queries; i++) x[i] = y[i].x;
     if (t->attn_scores_many)
@@ -107,22 +104,14 @@ static void queries_block(const struct attention_job *j, struct query *y, size_t
         for (size_t i = 0; i < n_queries; i++)
             t->attn_scores(a->k_type, x[i].x, &x[i], k, k_stride, a->d_head, n, a->scale, p[i]);
     for (size_t i = 0; i < n_queries; i++) {
-        block_weights(j, p[i], n, &max[i], &sum[i]);
-        values[i] = begin == y[i].begin ? y[i].acc : block[i];
+        if (a->softcap != 0) soft_cap(p[i], n, a->softcap);
+        sum[i] = t->exp_sum(p[i], n, &max[i]);
         memset(values[i], 0, a->d_head_v * sizeof(float));
     }
     if (t->attn_values_many)
         t->attn_values_many(a->v_type, (const float(*)[BLOCK])p, n_queries, v, v_stride, a->d_head_v, n, values);
     else
         for (size_t i = 0; i < n_queries; i++) t->attn_values(a->v_type, p[i], v, v_stride, a->d_head_v, n, values[i]);
-    for (size_t i = 0; i < n_queries; i++) {
-        if (begin == y[i].begin) {
-            y[i].max = max[i];
-            y[i].sum = sum[i];
-        } else {
-            block_merge(j, &y[i], block[i], max[i], sum[i]);
-        }
-    }
 }
 
 /* The part of the block at `first` that a query sees. */
@@ -132,47 +121,82 @@ static void seen_of_block(const struct query *y, size_t first, size_t *begin, si
     *end = y->n_positions - first < BLOCK ? y->n_positions : first + BLOCK;
 }
 
-/* The block at `first`: neighbours that see the same of it go together. */
-static void block_all(const struct attention_job *j, struct query *y, size_t n, size_t head_kv, size_t first)
+/* How many of the n queries, from the first one on, see the same of the block at `first`; 0: it sees nothing of it. */
+static size_t see_the_same(const struct query *y, size_t n, size_t first, size_t *begin, size_t *end)
 {
-    for (size_t i = 0, next; i < n; i = next) {
-        next = i + 1;
-        if (first >= y[i].n_positions || first + BLOCK <= y[i].begin) continue;
-        size_t begin, end, b, e;
-        seen_of_block(&y[i], first, &begin, &end);
-        for (; next < n && first < y[next].n_positions && first + BLOCK > y[next].begin; next++) {
-            seen_of_block(&y[next], first, &b, &e);
-            if (b != begin || e != end) break;
+    if (first >= y->n_positions || first + BLOCK <= y->begin) return 0;
+    size_t same = 1, b, e;
+    seen_of_block(y, first, begin, end);
+    for (; same < n && first < y[same].n_positions && first + BLOCK > y[same].begin; same++) {
+        seen_of_block(&y[same], first, &b, &e);
+        if (b != *begin || e != *end) break;
+    }
+    return same;
+}
+
+/* The block at `first`: neighbours that see the same of it go together. */
+static void block_all(const struct attention_job *j, const struct query *y, struct sums *to, size_t n, size_t head_kv,
+                      size_t first)
+{
+    _Alignas(32) float block[QUERIES_MAX][KERNEL_HEAD_MAX];
+    float max[QUERIES_MAX], sum[QUERIES_MAX], *values[QUERIES_MAX];
+    for (size_t i = 0, same; i < n; i += same ? same : 1) {
+        size_t begin, end;
+        same = see_the_same(y + i, n - i, first, &begin, &end);
+        for (size_t t = i; t < i + same; t++) values[t] = begin == y[t].begin ? to[t].acc : block[t];
+        if (same) queries_block(j, y + i, same, head_kv, begin, end, values + i, max + i, sum + i);
+        for (size_t t = i; t < i + same; t++) {
+            if (begin == y[t].begin) {
+                to[t].max = max[t];
+                to[t].sum = sum[t];
+            } else {
+                merge(j, &to[t], block[t], max[t], sum[t]);
+            }
         }
-        queries_block(j, y + i, next - i, head_kv, begin, end);
     }
 }
 
 /* out = acc / sum; a sink is one more score in the sum, with no value. */
-static void query_end(const struct attention_job *j, struct query *y)
+static void query_end(const struct attention_job *j, const struct query *y, struct sums *to)
 {
     const struct kernel_attention *a = j->a;
     if (a->sinks) {
-        float both = y->sink > y->max ? y->sink : y->max;
-        float part = math_exp(y->max - both);
-        y->sum = fmaf(y->sum, part, math_exp(y->sink - both));
-        j->table->scale(y->acc, part, a->d_head_v);
+        float both = y->sink > to->max ? y->sink : to->max;
+        float part = math_exp(to->max - both);
+        to->sum = fmaf(to->sum, part, math_exp(y->sink - both));
+        j->table->scale(to->acc, part, a->d_head_v);
     }
-    for (size_t e = 0; e < a->d_head_v; e++) y->out[e] = y->acc[e] / y->sum;
+    for (size_t e = 0; e < a->d_head_v; e++) y->out[e] = to->acc[e] / to->sum;
+}
+
+/* ---- whole items: a worker takes some queries over all of their blocks ---- */
+
+static size_t item_size(const struct attention_job *j, size_t item)
+{
+    size_t rest = j->a->n_tokens * j->group - item % j->items_a_head * j->queries_an_item;
+    return rest < j->queries_an_item ? rest : j->queries_an_item;
+}
+
+static void item_query(const struct attention_job *j, size_t item, size_t query, struct query *y)
+{
+    query_begin(j, y, item / j->items_a_head, item % j->items_a_head * j->queries_an_item + query);
 }
 
 static void attention_item(const struct attention_job *j, size_t item)
 {
     struct query queries[QUERIES_MAX];
-    size_t head_kv = item / j->items_a_head, n_all = j->a->n_tokens * j->group;
-    size_t begin = item % j->items_a_head * j->queries_an_item, n = n_all - begin;
-    if (n > j->queries_an_item) n = j->queries_an_item;
-
-    for (size_t i = 0; i < n; i++) query_begin(j, &queries[i], head_kv, begin + i);
+    _Alignas(32) float acc[QUERIES_MAX][KERNEL_HEAD_MAX];
+    struct sums sums[QUERIES_MAX];
+    size_t head_kv = item / j->items_a_head, n = item_size(j, item);
+    BASE_ASSERT(n > 0 && n <= QUERIES_MAX, "an item has queries");
+    for (size_t i = 0; i < n; i++) {
+        item_query(j, item, i, &queries[i]);
+        sums[i].acc = acc[i];
+    }
     size_t n_positions = queries[n - 1].n_positions; /* later queries begin and end no earlier */
     for (size_t first = queries[0].begin / BLOCK * BLOCK; first < n_positions; first += BLOCK)
-        block_all(j, queries, n, head_kv, first);
-    for (size_t i = 0; i < n; i++) query_end(j, &queries[i]);
+        block_all(j, queries, sums, n, head_kv, first);
+    for (size_t i = 0; i < n; i++) query_end(j, &queries[i], &sums[i]);
 }
 
 /* From the last item to the first: late tokens see the most positions, and long work is best begun early. */
@@ -185,12 +209,148 @@ static void attention_run(void *arg, unsigned worker, unsigned n_workers)
     }
 }
 
+/* ---- few items and many workers: blocks are shared out as well ----
+ *
+ * In rounds of as many blocks as the pool's scratch has room for. A worker takes one block of one item at a time and
+ * leaves its sums in the scratch; whoever computes an item's last block of a round merges all of them in ascending
+ * order (K4) into the item's last place, where they wait for the next round. */
+
+#define SPLIT_ITEMS_MAX 1024
+#define HEAD_FLOATS 8 /* before the values of a place; they stay aligned */
+
+struct split {
+    float *scratch;
+    size_t place_floats, blocks_a_round, n_blocks; /* n_blocks: of this round */
+    size_t first_block, end_block;                 /* of this round */
+    bool last;
+    atomic_uint left[SPLIT_ITEMS_MAX]; /* blocks of the round that are not computed, by item */
+};
+
+struct place {
+    float max, sum, seen, first; /* seen: the query sees something of the block; first: it is its first one */
+};
+
+static float *place_of(const struct attention_job *j, size_t item, size_t block, size_t query, struct place **head)
+{
+    const struct split *s = j->split;
+    const size_t index = (item * (s->blocks_a_round + 1) + block) * j->queries_an_item + query;
+    float *at = s->scratch + index * s->place_floats;
+    *head = (struct place *)(void *)at;
+    return at + HEAD_FLOATS;
+}
+
+static void split_block(const struct attention_job *j, size_t item, size_t block)
+{
+    struct query y[QUERIES_MAX];
+    float max[QUERIES_MAX], sum[QUERIES_MAX], *values[QUERIES_MAX];
+    struct place *heads[QUERIES_MAX];
+    const size_t head_kv = item / j->items_a_head, n = item_size(j, item),
+                 first = (j->split->first_block + block) * BLOCK;
+    for (size_t i = 0; i < n; i++) {
+        item_query(j, item, i, &y[i]);
+        values[i] = place_of(j, item, block, i, &heads[i]);
+        heads[i]->seen = 0;
+    }
+    for (size_t i = 0, same; i < n; i += same ? same : 1) {
+        size_t begin, end;
+        same = see_the_same(y + i, n - i, first, &begin, &end);
+        if (same) queries_block(j, y + i, same, head_kv, begin, end, values + i, max + i, sum + i);
+        for (size_t t = i; t < i + same; t++)
+            *heads[t] = (struct place){.max = max[t], .sum = sum[t], .seen = 1, .first = begin == y[t].begin};
+    }
+}
+
+static void split_merge(const struct attention_job *j, size_t item)
+{
+    const struct split *s = j->split;
+    const size_t d = j->a->d_head_v, n = item_size(j, item);
+    for (size_t i = 0; i < n; i++) {
+        struct place *all, *head;
+        struct sums to = {.acc = place_of(j, item, s->blocks_a_round, i, &all)};
+        to.max = all->max;
+        to.sum = all->sum;
+        for (size_t b = 0; b < s->n_blocks; b++) {
+            const float *block = place_of(j, item, b, i, &head);
+            if (head->seen == 0) continue;
+            if (head->first != 0) {
+                to.max = head->max;
+                to.sum = head->sum;
+                memcpy(to.acc, block, d * sizeof *block);
+            } else {
+                merge(j, &to, block, head->max, head->sum);
+            }
+        }
+        all->max = to.max;
+        all->sum = to.sum;
+        if (!s->last) continue;
+        struct query y;
+        item_query(j, item, i, &y);
+        query_end(j, &y, &to);
+    }
+}
+
+static void split_run(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct attention_job *j = arg;
+    const size_t n = j->n_items * j->split->n_blocks;
+    (void)worker;
+    (void)n_workers;
+    for (size_t i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < n;) {
+        const size_t item = i % j->n_items;
+        split_block(j, item, i / j->n_items);
+        if (atomic_fetch_sub_explicit(&j->split->left[item], 1, memory_order_acq_rel) == 1) split_merge(j, item);
+    }
+}
+
+static void split_rounds(struct attention_job *j, struct kernel_pool *pool)
+{
+    struct split *s = j->split;
+    for (; s->first_block < s->end_block; s->first_block += s->n_blocks) {
+        const size_t rest = s->end_block - s->first_block;
+        s->last = rest <= s->blocks_a_round;
+        s->n_blocks = s->last ? rest : s->blocks_a_round;
+        for (size_t i = 0; i < j->n_items; i++)
+            atomic_store_explicit(&s->left[i], (unsigned)s->n_blocks, memory_order_relaxed);
+        atomic_store_explicit(&j->next, 0, memory_order_relaxed);
+        kernel_pool_run_parts(pool, j->n_items * s->n_blocks, split_run, j);
+    }
+}
+
+/* Whether the pool's scratch has room for enough blocks at once to keep every worker busy. */
+static bool split_plan(struct attention_job *j, struct split *s, struct kernel_pool *pool)
+{
+    size_t bytes;
+    s->scratch = kernel_pool_scratch(pool, &bytes);
+    s->place_floats = HEAD_FLOATS + (j->a->d_head_v + 7) / 8 * 8;
+    s->first_block = first_seen(j->a, j->a->pos0) / BLOCK;
+    s->end_block = (j->a->pos0 + j->a->n_tokens + BLOCK - 1) / BLOCK;
+    const size_t n_blocks = s->end_block - s->first_block,
+                 places = bytes / (j->n_items * j->queries_an_item * s->place_floats * sizeof(float));
+    if (j->n_items > SPLIT_ITEMS_MAX || places < 2) return false;
+    s->blocks_a_round = places - 1 < n_blocks ? places - 1 : n_blocks;
+    j->split = s;
+    return s->blocks_a_round * j->n_items >= 2 * (size_t)kernel_pool_threads(pool);
+}
+
 static size_t kv_row_bytes(uint32_t kv_type, size_t d_head)
 {
     BASE_ASSERT(kv_type == QUANT_F32 || kv_type == QUANT_F16 || kv_type == QUANT_Q8_0,
                 "K5 keys and values are F32, F16 or Q8_0");
     BASE_ASSERT(d_head > 0 && d_head <= KERNEL_HEAD_MAX, "K5 heads have at most 576 elements");
     return quant_row_bytes(quant_type(kv_type), d_head); /* asserts multiples of 32 for Q8_0 */
+}
+
+/* Whole items would leave workers idle. */
+static bool uneven(size_t n_items, size_t n_workers)
+{
+    return n_items < 2 * n_workers || (n_items < 4 * n_workers && n_items % n_workers != 0);
+}
+
+static void share_out(struct attention_job *j, size_t queries_an_item, size_t n_queries)
+{
+    j->queries_an_item = queries_an_item < n_queries ? queries_an_item : n_queries;
+    j->items_a_head = (n_queries + j->queries_an_item - 1) / j->queries_an_item;
+    j->n_items = j->items_a_head * j->a->n_head_kv;
 }
 
 void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a)
@@ -202,14 +362,16 @@ void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attent
                               .group = a->n_head / a->n_head_kv,
                               .k_row_bytes = kv_row_bytes(a->k_type, a->d_head),
                               .v_row_bytes = kv_row_bytes(a->v_type, a->d_head_v)};
-    size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
-    /* As many queries together as still leave every worker two items. */
-    j.queries_an_item = QUERIES_MAX;
-    while (j.queries_an_item > 1 &&
-           (n_queries + j.queries_an_item - 1) / j.queries_an_item * a->n_head_kv < 2 * n_workers)
-        j.queries_an_item /= 2;
-    j.items_a_head = (n_queries + j.queries_an_item - 1) / j.queries_an_item;
-    j.n_items = j.items_a_head * a->n_head_kv;
+    const size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
+    struct split split;
+    share_out(&j, QUERIES_MAX, n_queries);
     atomic_init(&j.next, 0);
+    if (n_workers > 1 && uneven(j.n_items, n_workers) && split_plan(&j, &split, k->pool)) {
+        split_rounds(&j, k->pool);
+        return;
+    }
+    /* As many queries together as still leave every worker two items. */
+    while (j.queries_an_item > 1 && j.n_items < 2 * n_workers) share_out(&j, j.queries_an_item / 2, n_queries);
+    atomic_store_explicit(&j.next, 0, memory_order_relaxed);
     kernel_pool_run(k->pool, attention_run, &j);
 }

@@ -30,6 +30,7 @@ struct kernel_pool {
     unsigned n, n_started; /* workers with the owner; threads that run */
     unsigned spins;        /* 0 where there are more workers than CPUs */
     struct os_mutex *mutex;
+    void *scratch; /* touched by the jobs that use it */
 
     /* the job; written by the owner while no part is in hand, read by those who have taken one */
     void (*job)(void *arg, unsigned worker, unsigned n_workers);
@@ -120,6 +121,12 @@ enum sluice_status kernel_pool_create(unsigned n_threads, struct kernel_pool **o
                          n_threads, sizeof *p);
     memset(p, 0, sizeof *p);
     p->n = n_threads;
+    p->scratch = n_threads > 1 ? aligned_alloc(64, n_threads * KERNEL_SCRATCH_BYTES) : NULL;
+    if (n_threads > 1 && !p->scratch) {
+        free(p);
+        return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the scratch of %u compute threads (%zu bytes)",
+                         n_threads, n_threads * KERNEL_SCRATCH_BYTES);
+    }
     struct os_cpu cpu;
     os_cpu(&cpu);
     p->spins = n_threads <= cpu.n_threads ? SPINS_MAX : 0;
@@ -164,7 +171,14 @@ void kernel_pool_destroy(struct kernel_pool *p)
     if (p->finish.cond) os_cond_destroy(p->finish.cond);
     if (p->start.cond) os_cond_destroy(p->start.cond);
     if (p->mutex) os_mutex_destroy(p->mutex);
+    free(p->scratch);
     free(p);
+}
+
+void *kernel_pool_scratch(const struct kernel_pool *p, size_t *bytes)
+{
+    *bytes = p->scratch ? p->n * KERNEL_SCRATCH_BYTES : 0;
+    return p->scratch;
 }
 
 unsigned kernel_pool_threads(const struct kernel_pool *p) { return p->n; }

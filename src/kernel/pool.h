@@ -10,6 +10,7 @@
 struct kernel_pool; /* opaque */
 
 #define KERNEL_THREADS_MAX 256
+#define KERNEL_SCRATCH_BYTES ((size_t)128 << 10) /* a thread */
 
 enum sluice_status kernel_pool_create(unsigned n_threads, struct kernel_pool **out, struct sluice_error *err);
 void kernel_pool_destroy(struct kernel_pool *p);
@@ -22,6 +23,8 @@ void kernel_pool_run_parts(struct kernel_pool *p, size_t n_parts,
                            void (*job)(void *arg, unsigned part, unsigned n_parts), void *arg);
 /* Inside a job of kernel_pool_run: waits until every call has come here. All must do so equally often. */
 void kernel_pool_barrier(struct kernel_pool *p);
+/* Memory for the job that runs, KERNEL_SCRATCH_BYTES a thread, aligned to 64 bytes. */
+void *kernel_pool_scratch(const struct kernel_pool *p, size_t *bytes);
 /* Hands out [0, n) in contiguous ranges, one a worker, in multiples of `grain`. */
 void kernel_pool_range(unsigned worker, unsigned n_workers, size_t n, size_t grain, size_t *begin, size_t *end);
 

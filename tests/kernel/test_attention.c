@@ -2,13 +2,18 @@
  * is cut into chunks. */
 #include "util.h"
 
-static const unsigned thread_counts[] = {1, 2, 3, 8};
+static const unsigned thread_counts[] = {1, 2, 3, 4, 5, 6, 7, 8};
 #define N_THREAD_COUNTS (sizeof thread_counts / sizeof thread_counts[0])
 
 struct shape {
     uint32_t k_type, v_type;
     size_t n_head, n_head_kv, d_head, d_head_v, n_tokens, pos0;
+    size_t window;
+    bool window_chunks, sinks;
+    float softcap;
 };
+
+static const float sinks[] = {0.5f, -1.0f, 3.0f, 0.0f, 8.0f, 2.0f, -3.0f, 1.0f};
 
 struct cache {
     struct shape s;
@@ -58,6 +63,10 @@ static void run(const struct kernel_ctx *k, const struct cache *c, size_t first,
                                  .n_tokens = n,
                                  .pos0 = s->pos0 + first,
                                  .scale = 0.2f,
+                                 .softcap = s->softcap,
+                                 .sinks = s->sinks ? sinks : NULL,
+                                 .window = s->window,
+                                 .window_chunks = s->window_chunks,
                                  .out = out + first * s->n_head * s->d_head_v};
     kernel_attention_run(k, &a);
 }
@@ -85,15 +94,21 @@ static void by_hand(const struct cache *c, double *out)
             query_values(s, c->q + (t * s->n_head + h) * s->d_head, q);
             double *o = out + (t * s->n_head + h) * s->d_head_v, max = -INFINITY, sum = 0;
             size_t kv = h / (s->n_head / s->n_head_kv), n = s->pos0 + t + 1;
-            for (size_t j = 0; j < n; j++) {
+            size_t begin = !s->window         ? 0
+                           : s->window_chunks ? (n - 1) / s->window * s->window
+                           : (n > s->window)  ? n - s->window
+                                              : 0;
+            for (size_t j = begin; j < n; j++) {
                 quant_type(s->k_type)->decode(c->k + (j * s->n_head_kv + kv) * c->k_bytes, row, s->d_head);
                 p[j] = 0;
                 for (size_t e = 0; e < s->d_head; e++) p[j] += (double)q[e] * (double)row[e];
                 p[j] *= 0.2;
+                if (s->softcap != 0) p[j] = (double)s->softcap * tanh(p[j] / (double)s->softcap);
                 max = p[j] > max ? p[j] : max;
             }
+            if (s->sinks) sum = exp((double)sinks[h] - max);
             for (size_t e = 0; e < s->d_head_v; e++) o[e] = 0;
-            for (size_t j = 0; j < n; j++) {
+            for (size_t j = begin; j < n; j++) {
                 double weight = exp(p[j] - max);
                 sum += weight;
                 quant_type(s->v_type)->decode(c->v + (j * s->n_head_kv + kv) * c->v_bytes, row, s->d_head_v);
@@ -142,13 +157,19 @@ static void check_shape(const struct shape *s, struct kernel_pool *const pools[N
 static void test_attention(void **state)
 {
     static const struct shape shapes[] = {
-        {QUANT_F16, QUANT_F16, 7, 1, 33, 47, 66, 3},    {QUANT_F32, QUANT_F16, 11, 1, 40, 96, 3, 126},
+        {QUANT_F16, QUANT_F16, 7, 1, 33, 47, 66, 3, .window = 0},
+        {QUANT_F32, QUANT_F16, 11, 1, 40, 96, 3, 126, .window = 0},
 
-        {QUANT_F32, QUANT_F32, 4, 2, 64, 64, 5, 0},     {QUANT_F32, QUANT_F32, 3, 3, 17, 5, 70, 60},
-        {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 3, 63},  {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 1, 64},
-        {QUANT_F16, QUANT_F32, 5, 1, 80, 40, 20, 120},  {QUANT_F16, QUANT_F16, 20, 1, 576, 512, 2, 130},
-        {QUANT_Q8_0, QUANT_Q8_0, 4, 4, 64, 64, 9, 190}, {QUANT_Q8_0, QUANT_F16, 6, 2, 96, 70, 33, 31},
-        {QUANT_Q8_0, QUANT_Q8_0, 9, 3, 576, 32, 2, 1},  {QUANT_F32, QUANT_Q8_0, 2, 1, 1, 64, 130, 0},
+        {QUANT_F32, QUANT_F32, 4, 2, 64, 64, 5, 0, .window = 0},
+        {QUANT_F32, QUANT_F32, 3, 3, 17, 5, 70, 60, .window = 0},
+        {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 3, 63, .window = 0},
+        {QUANT_F16, QUANT_F16, 8, 2, 128, 128, 1, 64, .window = 0},
+        {QUANT_F16, QUANT_F32, 5, 1, 80, 40, 20, 120, .window = 0},
+        {QUANT_F16, QUANT_F16, 20, 1, 576, 512, 2, 130, .window = 0},
+        {QUANT_Q8_0, QUANT_Q8_0, 4, 4, 64, 64, 9, 190, .window = 0},
+        {QUANT_Q8_0, QUANT_F16, 6, 2, 96, 70, 33, 31, .window = 0},
+        {QUANT_Q8_0, QUANT_Q8_0, 9, 3, 576, 32, 2, 1, .window = 0},
+        {QUANT_F32, QUANT_Q8_0, 2, 1, 1, 64, 130, 0, .window = 0},
     };
     struct kernel_pool *pools[N_THREAD_COUNTS];
     struct sluice_error err;
@@ -158,10 +179,37 @@ static void test_attention(void **state)
     for (size_t i = 0; i < N_THREAD_COUNTS; i++) kernel_pool_destroy(pools[i]);
 }
 
+/* Few heads over many positions: blocks go to several workers and are merged by one, in rounds where they do not fit
+ * the pool's scratch. */
+static void test_few_heads(void **state)
+{
+    static const size_t lengths[] = {63, 64, 65, 127, 1023, 1025, 8191};
+    static const struct shape kinds[] = {
+        {QUANT_F16, QUANT_F16, 3, 1, 32, 32, 1, 0, .window = 0},
+        {QUANT_Q8_0, QUANT_Q8_0, 8, 2, 32, 64, 1, 0, .sinks = true},
+        {QUANT_F16, QUANT_F32, 5, 1, 20, 9, 4, 0, .window = 700, .softcap = 2.5f},
+        {QUANT_F32, QUANT_F16, 8, 1, 8, 40, 3, 0, .window = 1024, .window_chunks = true, .sinks = true},
+    };
+    struct kernel_pool *pools[N_THREAD_COUNTS];
+    struct sluice_error err;
+    for (size_t i = 0; i < N_THREAD_COUNTS; i++)
+        assert_int_equal(kernel_pool_create(thread_counts[i], &pools[i], &err), SLUICE_OK);
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
+        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+            struct shape s = kinds[i];
+            if (lengths[l] > 2000 && i % 2) continue; /* long enough once each way */
+            s.pos0 = lengths[l] - s.n_tokens;
+            check_shape(&s, pools);
+        }
+    static const struct shape rounds = {QUANT_F16, QUANT_F16, 8, 1, 64, 512, 1, 2200, .window = 0};
+    check_shape(&rounds, pools);
+    for (size_t i = 0; i < N_THREAD_COUNTS; i++) kernel_pool_destroy(pools[i]);
+}
+
 /* A fault in a key reaches the queries that see it, and no others. */
 static void test_nan_stays_visible(void **state)
 {
-    static const struct shape s = {QUANT_F16, QUANT_F16, 2, 1, 32, 32, 100, 0};
+    static const struct shape s = {QUANT_F16, QUANT_F16, 2, 1, 32, 32, 100, 0, .window = 0};
     uint64_t seed = 9;
     struct cache c;
     struct kernel_pool *pool;
@@ -185,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_few_heads),
         cmocka_unit_test(test_nan_stays_visible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
