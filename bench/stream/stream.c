@@ -15,7 +15,12 @@
  *     both  = max(hit, m / B)                               what a perfect look-ahead would reach
  *     layer = sum over layers of (a_l + max(m_l / B, c_l))  + what follows the last layer: without any look-ahead
  *
- * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part. */
+ * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part.
+ *
+ *     bench/stream/stream MODEL --memory 8G --compare-io 3 [--prompt 64] [--tokens 24]
+ *
+ * compares worker threads with io_uring instead: the same ids with one and the other, taking turns, three times each;
+ * the last line has the ratios of the medians. */
 #include "engine/engine.h"
 
 #include <math.h>
@@ -102,11 +107,12 @@ struct run {
     sluice_session *s;
 };
 
-static struct run begin(const char *model, const char *memory, const char *prefetch)
+static struct run begin(const char *model, const char *memory, const char *prefetch, const char *io)
 {
     struct run r;
     struct sluice_options o;
     sluice_options_init(&o);
+    o.io = io;
     o.model_path = model;
     o.memory = memory;
     o.prefetch = prefetch;
@@ -142,7 +148,7 @@ static double eval(struct run *r, size_t at, size_t n)
 
 static void sample_text(const char *model, const char *memory, size_t n, uint64_t seed)
 {
-    struct run r = begin(model, memory, "auto");
+    struct run r = begin(model, memory, "auto", NULL);
     struct sluice_sampling p;
     sluice_sampling_init(&p);
     p.temperature = 1;
@@ -223,7 +229,7 @@ static double measure_miss(struct run *r, size_t prompt)
 static void measure(const char *model, const char *memory, const char *prefetch, size_t prompt, size_t tokens,
                     uint64_t seed)
 {
-    struct run r = begin(model, memory, prefetch);
+    struct run r = begin(model, memory, prefetch, NULL);
     const uint32_t n_layer = r.e->model->hp.n_layer;
     static double missed[TOKENS_MAX][LAYERS_MAX];
     const double disk_first = measure_disk(&r, seed);
@@ -264,6 +270,82 @@ static void measure(const char *model, const char *memory, const char *prefetch,
     end(&r);
 }
 
+/* ---- worker threads beside io_uring ---- */
+
+#define ROUNDS_MAX 15
+
+struct io_figures {
+    double load, disk, prefill, decode; /* GB/s, GB/s, tokens/s, tokens/s */
+};
+
+static struct io_figures measure_io(const char *model, const char *memory, const char *prefetch, const char *io,
+                                    size_t prompt, size_t tokens, uint64_t seed)
+{
+    struct io_figures f;
+    struct run r = begin(model, memory, prefetch, io);
+    struct sluice_stats opened;
+    sluice_stats(r.e, &opened);
+    f.load = (double)opened.load_bytes / (double)opened.load_ns;
+    f.disk = measure_disk(&r, seed);
+    expert_set_limit(r.e->cache, 0);
+    expert_set_limit(r.e->cache, UINT64_MAX);
+    f.prefill = (double)prompt * 1e9 / eval(&r, 0, prompt);
+    double ns = 0;
+    for (size_t i = 0; i < tokens; i++) ns += eval(&r, prompt + i, 1);
+    f.decode = (double)tokens * 1e9 / ns;
+    end(&r);
+    return f;
+}
+
+static double median(const struct io_figures *f, size_t n, size_t field)
+{
+    double v[ROUNDS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i;
+        double x;
+        memcpy(&x, (const char *)&f[i] + field, sizeof x);
+        for (; at > 0 && v[at - 1] > x; at--) v[at] = v[at - 1];
+        v[at] = x;
+    }
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void print_io(const char *name, const struct io_figures *f)
+{
+    printf("%-8s %8.2f %8.2f %8.2f %8.2f\n", name, f->load, f->disk, f->prefill, f->decode);
+    fflush(stdout);
+}
+
+static void compare_io(const char *model, const char *memory, const char *prefetch, size_t prompt, size_t tokens,
+                       uint64_t seed, size_t n_rounds)
+{
+    static const char *const names[2] = {"threads", "uring"};
+    static struct io_figures f[2][ROUNDS_MAX];
+    struct io_figures m[2];
+    printf("# %s, prefetch %s: %zu tokens of prompt into an empty cache, then %zu tokens; %zu rounds\n", memory,
+           prefetch, prompt, tokens, n_rounds);
+    printf("%-8s %8s %8s %8s %8s\n", "io", "load", "experts", "prefill", "decode");
+    for (size_t round = 0; round < n_rounds; round++)
+        for (size_t turn = 0; turn < 2; turn++) {
+            const size_t i = (round + turn) % 2;
+            f[i][round] = measure_io(model, memory, prefetch, names[i], prompt, tokens, seed + round);
+            print_io(names[i], &f[i][round]);
+        }
+    for (size_t i = 0; i < 2; i++) {
+        m[i] = (struct io_figures){.load = median(f[i], n_rounds, offsetof(struct io_figures, load)),
+                                   .disk = median(f[i], n_rounds, offsetof(struct io_figures, disk)),
+                                   .prefill = median(f[i], n_rounds, offsetof(struct io_figures, prefill)),
+                                   .decode = median(f[i], n_rounds, offsetof(struct io_figures, decode))};
+        printf("median: ");
+        print_io(names[i], &m[i]);
+    }
+    const struct io_figures ratio = {.load = m[0].load / m[1].load,
+                                     .disk = m[0].disk / m[1].disk,
+                                     .prefill = m[0].prefill / m[1].prefill,
+                                     .decode = m[0].decode / m[1].decode};
+    print_io("ratio", &ratio);
+}
+
 static const char *option(int argc, char **argv, const char *name, const char *fallback)
 {
     for (int i = 2; i + 1 < argc; i++)
@@ -275,21 +357,29 @@ int main(int argc, char **argv)
 {
     if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr,
-                "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1]\n");
+                "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1] "
+                "[--compare-io ROUNDS]\n");
         return 2;
     }
     const size_t prompt = strtoul(option(argc, argv, "--prompt", "64"), NULL, 10),
                  tokens = strtoul(option(argc, argv, "--tokens", "48"), NULL, 10);
     const uint64_t seed = strtoull(option(argc, argv, "--seed", "1"), NULL, 10);
+    const size_t rounds = strtoul(option(argc, argv, "--compare-io", "0"), NULL, 10);
     char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
-    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX) {
-        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together\n", HIT_TOKENS, TOKENS_MAX);
+    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || rounds > ROUNDS_MAX) {
+        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together; at most %d rounds\n", HIT_TOKENS,
+                TOKENS_MAX, ROUNDS_MAX);
         return 2;
     }
     char first[200];
     snprintf(first, sizeof first, "%s", memories);
-    sample_text(argv[1], strtok(first, ","), prompt + tokens, seed);
+    const char *memory = strtok(first, ",");
+    sample_text(argv[1], memory, prompt + tokens, seed);
+    if (rounds) {
+        compare_io(argv[1], memory, option(argc, argv, "--prefetch", "auto"), prompt, tokens, seed, rounds);
+        return 0;
+    }
     printf("# %zu tokens of prompt into an empty cache, then %zu tokens; text sampled from the model, seed %llu\n",
            prompt, tokens, (unsigned long long)seed);
     printf("%-6s %-9s %5s  %8s %6s %7s  %8s %6s %7s %8s %8s %6s %8s %6s  %7s %7s\n", "memory", "prefetch", "GB/s",
