@@ -11,7 +11,9 @@
 #define PROCESS_GROWTH_BYTES ((uint64_t)4 << 20)
 /* Touched part of a worker's stack. */
 #define THREAD_STACK_BYTES ((uint64_t)64 << 10)
-#define READER_THREADS 8
+/* Readers call the kernel and little else. */
+#define READER_THREADS 32
+#define READER_STACK_BYTES ((uint64_t)16 << 10)
 /* The process row is measured, and two runs differ by some pages: a refusal names a little more than what was needed
  * this time. */
 #define HINT_MARGIN_BYTES ((uint64_t)1 << 20)
@@ -119,7 +121,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .experts = e->asks.experts,
         .catalog = e->catalog,
         .process_bytes =
-            os_resident_bytes() + PROCESS_GROWTH_BYTES + (e->options.threads + READER_THREADS) * THREAD_STACK_BYTES +
+            os_resident_bytes() + PROCESS_GROWTH_BYTES + e->options.threads * THREAD_STACK_BYTES +
+            READER_THREADS * READER_STACK_BYTES +
             (e->options.threads > 1 ? e->options.threads * KERNEL_SCRATCH_BYTES : 0) + template_fixed_bytes(e) +
             (e->options.grammar ? text_grammar_memory_bytes(e->tokenizer, hp->n_vocab, e->options.sessions) : 0),
         .dense_bytes = engine_block_bytes(e->load.block_bytes),

@@ -34,7 +34,7 @@ struct io_config {
     bool buffered;              /* true: do not try direct I/O (tests, --io ...:buffered) */
     unsigned depth;             /* reads in flight; 0: 32 */
     unsigned guess_depth;       /* of priority IO_GUESS, so that a demanded read finds the disk nearly idle; 0: 4 */
-    unsigned threads;           /* of the `threads` back end; 0: 8 */
+    unsigned threads;           /* of the `threads` back end; 0: 32 */
     size_t piece_bytes;         /* 0: 512 KiB; rounded up to the alignment */
     size_t requests_max;        /* requests outstanding at once; 0: 4096 */
     uint64_t wait_limit_ns;     /* a read that takes longer is stuck; 0: 30 s */

@@ -12,7 +12,7 @@
 #define DEPTH_DEFAULT 32u
 #define GUESS_DEPTH_DEFAULT 4 /* 2 MiB in flight: a few milliseconds of an NVMe disk */
 #define DEPTH_MAX 1024u
-#define THREADS_DEFAULT 8u
+#define THREADS_DEFAULT 32u /* one a read in flight: with fewer the disk sees a shorter queue */
 #define THREADS_MAX 256u
 #define PIECE_BYTES_DEFAULT ((size_t)512 * 1024)
 #define PIECE_BYTES_MIN ((size_t)4096)
