@@ -17,6 +17,7 @@ static void copy_str(const struct gguf *g, const char *key, const char *fallback
     struct gguf_str s = {fallback, strlen(fallback)};
     if (gguf_get_str(g, key, false, &s, NULL)) s = (struct gguf_str){fallback, strlen(fallback)};
     snprintf(out, out_bytes, "%.*s", (int)(s.bytes < out_bytes ? s.bytes : out_bytes - 1), s.at);
+    base_printable(out); /* it goes to terminals and into JSON */
 }
 
 static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)

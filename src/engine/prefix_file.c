@@ -73,8 +73,8 @@ enum sluice_status prefix_header_read(const uint8_t *data, size_t have, uint64_t
     base_cursor_init(&c, data + FIXED_BYTES, bytes - FIXED_BYTES);
     for (uint32_t i = 0; i < out->n; i++) out->ids[i] = (int32_t)base_cursor_u32(&c);
     /* What follows a right checksum was written so; a writer that was wrong is not believed either. */
-    if (out->from > POSITION_MAX || !out->id || out->payload_bytes > PAYLOAD_MAX || !out->payload_bytes ||
-        (out->parent ? !out->from : out->from || !out->n))
+    if (out->from > POSITION_MAX || !out->id || out->id > PREFIX_ID_MAX || out->payload_bytes > PAYLOAD_MAX ||
+        !out->payload_bytes || (out->parent ? !out->from : out->from || !out->n))
         return damaged("its numbers contradict each other", err);
     for (uint32_t i = 0; i < out->n; i++)
         if (out->ids[i] < 0) return damaged("one of its tokens is out of range", err);
@@ -98,5 +98,5 @@ uint64_t prefix_file_id(const char *name, const char *suffix)
         id = id << 4 | (uint64_t)digit;
     }
     prefix_file_name(id, suffix, again);
-    return strcmp(name, again) ? 0 : id;
+    return id > PREFIX_ID_MAX || strcmp(name, again) ? 0 : id;
 }

@@ -18,6 +18,7 @@
 #define PREFIX_FILE_SUFFIX ".sluice-kv"
 #define PREFIX_PART_SUFFIX ".sluice-part"
 #define PREFIX_NAME_BYTES 32
+#define PREFIX_ID_MAX ((uint64_t)1 << 62) /* what has a larger one is not ours: ids never wrap */
 #define PREFIX_HEADER_MAX (80u + PREFIX_RUN * 4 + 8)
 
 /* Whose rows they are: all of it must be equal for a file to be used. */

@@ -118,18 +118,32 @@ enum sluice_status template_render(const sluice_engine *e, const struct text_mes
 
 /* ---- messages as JSON ---- */
 
-/* Where the next byte c at or after `at` is that was not said; r->bytes if there is none. */
-static size_t find_own(const struct text_rendered *r, size_t at, char c)
+/* The first of what was said that ends behind `at`. */
+static size_t said_at(const struct text_rendered *r, size_t at)
 {
-    size_t said = 0;
-    for (; at < r->bytes; at++) {
+    size_t low = 0, high = r->n_said;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (r->said[middle].end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Where the next byte c from `at` to `end` is that was not said; `end` if there is none. Conversations have thousands
+ * of messages: nothing is looked through once more for each of them. */
+static size_t find_own(const struct text_rendered *r, size_t at, size_t end, char c)
+{
+    for (size_t said = said_at(r, at); at < end; at++) {
         while (said < r->n_said && r->said[said].end <= at) said++;
         if (said < r->n_said && r->said[said].begin <= at)
             at = r->said[said].end - 1;
         else if (r->text[at] == c)
-            break;
+            return at;
     }
-    return at;
+    return end;
 }
 
 struct conversation {
@@ -149,14 +163,14 @@ static void conversation_free(struct conversation *c)
 static enum sluice_status split(struct conversation *c, struct sluice_error *err)
 {
     struct text_rendered *r = &c->read;
-    size_t n = 0, record = find_own(r, 0, RECORD);
-    for (size_t at = record; at < r->bytes; at = find_own(r, at + 1, RECORD)) n++;
-    c->calls = find_own(r, 0, CALLS) < r->bytes;
+    size_t n = 0, record = find_own(r, 0, r->bytes, RECORD);
+    for (size_t at = record; at < r->bytes; at = find_own(r, at + 1, r->bytes, RECORD)) n++;
+    c->calls = find_own(r, 0, r->bytes, CALLS) < r->bytes;
     c->messages = calloc(n + 1, sizeof *c->messages);
     if (!c->messages) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu messages", n);
     while (c->n < n) {
-        const size_t unit = find_own(r, record, UNIT), calls = find_own(r, unit, CALLS),
-                     next = find_own(r, unit, RECORD), end = calls < next ? calls : next;
+        const size_t unit = find_own(r, record, r->bytes, UNIT), next = find_own(r, unit, r->bytes, RECORD),
+                     end = find_own(r, unit, next, CALLS);
         struct text_message *m = &c->messages[c->n];
         *m = (struct text_message){.role = r->text + record + 1, .text = r->text + unit + 1};
         r->text[unit] = r->text[end] = '\0';

@@ -5,6 +5,7 @@
 #include "serve/server.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct scheduler_snapshot *snapshot(struct server *s)
 {
@@ -70,11 +71,13 @@ int info_props(struct server *s, struct buffer *out, const char **type)
         json_pack("{s:f, s:f, s:f, s:I, s:f, s:I}", "temperature", (double)p->temperature, "top_p", (double)p->top_p,
                   "min_p", (double)p->min_p, "top_k", (json_int_t)p->top_k, "repeat_penalty", (double)p->repeat_penalty,
                   "repeat_last_n", (json_int_t)p->repeat_last);
-    buffer_json(out, json_pack("{s:{s:I, s:o}, s:I, s:s, s:s, s:s, s:s, s:o, s:b}", "default_generation_settings",
+    /* Paths and templates are bytes that others have chosen. */
+    buffer_json(out, json_pack("{s:{s:I, s:o}, s:I, s:o, s:s, s:s, s:s, s:o, s:b}", "default_generation_settings",
                                "n_ctx", (json_int_t)info.ctx, "params", sampling, "total_slots",
-                               (json_int_t)(view ? view->n_slots : 0), "model_path", info.path, "model_alias",
-                               s->model_name, "chat_format", info.chat_format, "build_info", sluice_version(),
-                               "chat_template", template ? json_string(template) : json_null(), "is_sleeping", 0));
+                               (json_int_t)(view ? view->n_slots : 0), "model_path",
+                               buffer_string(info.path, strlen(info.path)), "model_alias", s->model_name, "chat_format",
+                               info.chat_format, "build_info", sluice_version(), "chat_template",
+                               template ? buffer_string(template, strlen(template)) : json_null(), "is_sleeping", 0));
     free(view);
     return 200;
 }

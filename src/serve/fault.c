@@ -9,6 +9,7 @@ bool fault_set(struct fault *f, int status, const char *param, const char *forma
     va_list args;
     *f = (struct fault){.status = status};
     snprintf(f->param, sizeof f->param, "%s", param ? param : "");
+    base_printable(f->param); /* it may be cut within a character */
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);

@@ -35,7 +35,7 @@ static bool host_good(const struct server *s, struct MHD_Connection *c)
     snprintf(name, sizeof name, "%s", host);
     char *colon = strrchr(name, ':'), *bracket = strrchr(name, ']');
     if (colon && (!bracket || colon > bracket)) *colon = '\0';
-    return !strcasecmp(name, "localhost") || !strcmp(name, "[::1]") || !strncmp(name, "127.", 4) ||
+    return !strcasecmp(name, "localhost") || !strcmp(name, "[::1]") || listen_is_loopback(name) ||
            !strcasecmp(name, s->options.host);
 }
 
@@ -238,7 +238,8 @@ static enum MHD_Result receive(struct exchange *x, const char *bytes, size_t n)
 {
     struct server *s = x->server;
     x->received += n;
-    if (x->refused) return x->received > BODIES_THROWN_AWAY * s->options.body_bytes_max ? MHD_NO : MHD_YES;
+    const bool wanted = x->endpoint->kind == ENDPOINT_BY_CLERK || x->endpoint->kind == ENDPOINT_GENERATES;
+    if (x->refused || !wanted) return x->received > BODIES_THROWN_AWAY * s->options.body_bytes_max ? MHD_NO : MHD_YES;
     if (x->body.n + n > s->options.body_bytes_max) {
         x->refused = true;
         fault_set(&x->fault, 413, NULL, "the body has more than %zu bytes (--max-body)", s->options.body_bytes_max);

@@ -45,6 +45,7 @@ static void begin_call(struct job *j, size_t call, const char *name, size_t byte
         snprintf(e->id, sizeof e->id, "%s", id);
     else
         request_id(j->x->request.call_prefix, e->id);
+    base_printable(e->id); /* the model's own may be cut within a character */
     buffer_put(&e->text, name, bytes);
     exchange_push(j->x, e);
 }

@@ -21,6 +21,12 @@ static bool is_loopback(const struct sockaddr *a)
     return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
+bool listen_is_loopback(const char *address)
+{
+    struct in_addr a;
+    return inet_pton(AF_INET, address, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
+}
+
 static enum sluice_status bind_to(struct server *s, const struct addrinfo *a, int *out, struct sluice_error *err)
 {
     const int one = 1, send_bytes = SEND_BYTES;

@@ -175,6 +175,7 @@ bool request_common(struct serve_request *r, const json_t *root, struct fault *f
         !read_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, f))
         return false;
     snprintf(r->model, sizeof r->model, "%s", model);
+    base_printable(r->model); /* it may be cut within a character */
     p->temperature = (float)temperature;
     p->top_p = (float)top_p;
     p->min_p = (float)min_p;

@@ -63,6 +63,7 @@ static inline enum server_phase server_phase(struct server *s) { return (enum se
 /* listen.c */
 enum sluice_status listen_open(struct server *s, int *fd, struct sluice_error *err);
 enum sluice_status listen_keys(struct server *s, struct sluice_error *err);
+bool listen_is_loopback(const char *address); /* 127.0.0.1 and its like: numbers alone, no name that begins so */
 /* Whether the text is one of the keys; takes the same time for any text. */
 bool listen_key_good(const struct server *s, const char *text);
 /* As many connections as asked for need as many descriptors. */

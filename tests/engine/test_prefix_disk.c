@@ -242,6 +242,33 @@ static void test_foreign(void **state)
     }
 }
 
+/* Names that look like those of kept prefixes, with the largest numbers there are: ids go on from where they were. */
+static void test_odd_names(void **state)
+{
+    static const char *const names[] = {"ffffffffffffffff.sluice-kv", "fffffffffffffffe.sluice-kv",
+                                        "7fffffffffffffff.sluice-kv"};
+    int32_t ids[TEXT];
+    struct kit k = {0};
+    kit_text(ids, TEXT, 3);
+    for (size_t i = 0; i < 3; i++) {
+        char path[600];
+        path_in(names[i], path);
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        fputs("SLUICEKV, or not", f);
+        fclose(f);
+    }
+    for (size_t n = 300; n <= TEXT; n += TEXT - 300) {
+        open_kit(&k, false);
+        assert_int_equal(kit_keep(&k, ids, n), n);
+        kit_close(&k);
+        open_kit(&k, false);
+        assert_int_equal(k.store.disk->refused, 0);
+        assert_int_equal(kit_reuse(&k, ids, TEXT), n);
+        kit_close(&k);
+    }
+}
+
 /* ---- limits ---- */
 
 static void test_limit(void **state)
@@ -426,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damage, begin, end),
         cmocka_unit_test_setup_teardown(test_damage_of_many, begin, end),
         cmocka_unit_test_setup_teardown(test_foreign, begin, end),
+        cmocka_unit_test_setup_teardown(test_odd_names, begin, end),
         cmocka_unit_test_setup_teardown(test_limit, begin, end),
         cmocka_unit_test_setup_teardown(test_small_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_errors, begin, end),

@@ -13,7 +13,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 
-from server_rig import Server, Shared, messages
+from server_rig import DEMO, Server, Shared, messages
 
 CHAT = "/v1/chat/completions"
 COMPACT = bool(os.environ.get("SLUICE_TEST_COMPACT"))  # each step costs about ten times as much
@@ -81,11 +81,22 @@ class Doors(unittest.TestCase):
 
     def test_names_of_this_machine_alone(self):
         s = Server()
-        for host, code in (("localhost", 200), ("127.0.0.1:%d" % s.port, 200), ("evil.example", 403), ("localhost.evil.example", 403), ("[::1]:80", 200)):
+        for host, code in (("localhost", 200), ("127.0.0.1:%d" % s.port, 200), ("evil.example", 403), ("localhost.evil.example", 403), ("[::1]:80", 200), ("127.0.0.2:1", 200),
+                           ("127.0.0.1.evil.example", 403), ("127.evil.example:80", 403)):
             self.assertEqual(s.get("/v1/models", headers={"Host": host})[0], code, host)
         self.assertEqual(s.get("/v1/models", headers={"Origin": "null"})[0], 403)
         self.assertEqual(s.get("/v1/models", headers={"Origin": "http://127.0.0.1:%d" % s.port})[0], 200)
         s.stop()
+
+
+    def test_a_model_with_an_odd_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.fsdecode(os.fsencode(folder) + b"/\xff\xfe.gguf")
+            os.symlink(os.path.abspath(DEMO), path)
+            s = Server(model=path)
+            self.assertIn(folder, json.loads(s.get("/props")[2])["model_path"])
+            self.assertEqual(s.get("/v1/models")[0], 200)
+            s.stop()
 
 
 class Limits(Shared):
@@ -106,11 +117,25 @@ class Limits(Shared):
         self.assertEqual(c.getresponse().status, 413)
         c.close()
         self.assertIn("context_length_exceeded", json.dumps(self.server.post(CHAT, chat("word " * 150000), code=400)))
+        many = {"messages": chat("x")["messages"] * 20000}
+        self.assertIn("context_length_exceeded", json.dumps(self.server.post(CHAT, many, code=400)))
         with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"X-Flood: " + b"y" * 60000 + b"\r\n\r\n") as s:
             self.assertIn(b" 431 ", s.recv(1000)[:20] or b" 431 ")
         with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n") as s:
             self.assertNotIn(b" 200 ", s.recv(1000)[:20])
         self.alive()
+
+    def test_names_are_cut_between_characters(self):
+        for name in ("\u20ac" * 60, "x" + "\u20ac" * 60, "xx" + "\u20ac" * 60):
+            self.assertIn("unknown parameter", self.server.post(CHAT, {**chat("x"), name: 1}, code=400)["error"]["message"])
+            self.assertEqual(self.server.post(CHAT, chat("x", max_tokens=1, model=name))["usage"]["completion_tokens"], 1)
+
+    def test_bodies_that_nobody_reads_are_not_kept(self):
+        head = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (1 << 20)
+        waiting = [self.server.raw(what + head + b"x" * ((1 << 20) - 1)) for what in (b"OPTIONS " + CHAT.encode(), b"GET /health")]
+        self.assertIn("context_length_exceeded", json.dumps(self.server.post(CHAT, chat("word " * 150000), code=400)))
+        for s in waiting:
+            s.close()
 
     def test_half_a_request_and_nonsense(self):
         waiting = [self.server.raw(data) for data in (b"", b"POST ", b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{\"mess")]

@@ -166,7 +166,9 @@ class Shapes(unittest.TestCase):
         self.good(self.server.post("/v1/responses", {"input": "Where to?", "seed": 1, "text": {"format": {"type": "json_schema", "name": "trip", "schema": SCHEMA}}})
                   ["output"][0]["content"][0]["text"])
         self.good(self.server.post("/v1/messages", self.chat(output_format={"type": "json_schema", "schema": SCHEMA}))["content"][0]["text"])
-        for bad in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": {"type": "object", "patternProperties": {}}}}):
+        anything = self.chat(response_format={"type": "json_schema", "json_schema": {"schema": True}}, max_tokens=4)
+        self.assertEqual(self.server.post("/v1/chat/completions", anything)["usage"]["completion_tokens"], 4)
+        for bad in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": False}}, {"type": "json_schema", "json_schema": {"schema": {"type": "object", "patternProperties": {}}}}):
             for stream in (False, True):
                 error = self.server.post("/v1/chat/completions", self.chat(response_format=bad, stream=stream), code=400)
         self.assertIn("patternProperties", error["error"]["message"])
