@@ -20,7 +20,12 @@
  *     bench/stream/stream MODEL --memory 8G --compare-io 3 [--prompt 64] [--tokens 24]
  *
  * compares worker threads with io_uring instead: the same ids with one and the other, taking turns, three times each;
- * the last line has the ratios of the medians. */
+ * the last line has the ratios of the medians.
+ *
+ *     bench/stream/stream MODEL --memory 8G --start 3
+ *
+ * opens the model three times: how long until it is ready, and the limit, 1.1 times what reading the same dense weights
+ * into memory that is there takes, plus 0.3 s. */
 #include "engine/engine.h"
 
 #include <math.h>
@@ -346,6 +351,30 @@ static void compare_io(const char *model, const char *memory, const char *prefet
     print_io("ratio", &ratio);
 }
 
+/* ---- start-up ---- */
+
+static void measure_start(const char *model, const char *memory, size_t n_rounds)
+{
+    printf("# %s: until ready, of that reading dense weights; the same weights again, into memory that is there\n",
+           memory);
+    printf("%8s %8s %8s %8s %8s %8s\n", "ready s", "dense s", "GB", "again s", "limit s", "ratio");
+    for (size_t i = 0; i < n_rounds; i++) {
+        const uint64_t t0 = now();
+        struct run r = begin(model, memory, "auto", NULL);
+        const double ready = (double)(now() - t0) / 1e9;
+        const struct load_touch none = {.os = os_system()};
+        struct sluice_stats x;
+        sluice_stats(r.e, &x);
+        const uint64_t t1 = now();
+        if (load_dense(r.e->model, r.e->io, &none, &r.e->load, r.e->dense.at, NULL, NULL, &err)) die("reading again");
+        const double again = (double)(now() - t1) / 1e9, limit = 1.1 * again + 0.3;
+        printf("%8.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n", ready, (double)x.load_ns / 1e9, (double)x.load_bytes / 1e9,
+               again, limit, ready / limit);
+        fflush(stdout);
+        end(&r);
+    }
+}
+
 static const char *option(int argc, char **argv, const char *name, const char *fallback)
 {
     for (int i = 2; i + 1 < argc; i++)
@@ -358,12 +387,13 @@ int main(int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr,
                 "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1] "
-                "[--compare-io ROUNDS]\n");
+                "[--compare-io ROUNDS] [--start ROUNDS]\n");
         return 2;
     }
     const size_t prompt = strtoul(option(argc, argv, "--prompt", "64"), NULL, 10),
                  tokens = strtoul(option(argc, argv, "--tokens", "48"), NULL, 10);
     const uint64_t seed = strtoull(option(argc, argv, "--seed", "1"), NULL, 10);
+    const size_t starts = strtoul(option(argc, argv, "--start", "0"), NULL, 10);
     const size_t rounds = strtoul(option(argc, argv, "--compare-io", "0"), NULL, 10);
     char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
@@ -375,6 +405,10 @@ int main(int argc, char **argv)
     char first[200];
     snprintf(first, sizeof first, "%s", memories);
     const char *memory = strtok(first, ",");
+    if (starts) {
+        measure_start(argv[1], memory, starts);
+        return 0;
+    }
     sample_text(argv[1], memory, prompt + tokens, seed);
     if (rounds) {
         compare_io(argv[1], memory, option(argc, argv, "--prefetch", "auto"), prompt, tokens, seed, rounds);

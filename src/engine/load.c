@@ -5,11 +5,12 @@
 
 /* A run ends where the next tensor is further away than this: reading the gap would cost more than another request. */
 #define LOAD_GAP_BYTES_MAX 4096
-/* Largest single request, so that progress and cancelling have somewhere to happen. */
-#define LOAD_REQUEST_BYTES_MAX ((size_t)32 << 20)
+/* Largest single request: reading can begin when so much memory is there, and progress and cancelling have somewhere to
+ * happen. */
+#define LOAD_REQUEST_BYTES_MAX ((size_t)8 << 20)
 
-/* Memory that is brought in at once, ahead of the reads. */
-#define LOAD_TOUCH_BYTES ((uint64_t)32 << 20)
+/* Memory that one thread brings in at once, ahead of the reads. */
+#define LOAD_TOUCH_BYTES ((uint64_t)8 << 20)
 
 static uint64_t down(uint64_t v, uint64_t align) { return v / align * align; }
 static uint64_t up(uint64_t v, uint64_t align) { return (v + align - 1) / align * align; }
@@ -81,27 +82,63 @@ static void drain(struct io *io)
     }
 }
 
-/* How far the block's memory has been brought in. It is read once, so it is not registered with the kernel: that would
- * touch all of it at once, before the first read. */
+/* How far the block's memory has been brought in, by several threads: nothing is computed yet, and one is slower than a
+ * disk. The block is read into once, so it is not registered with the kernel: that would touch all of it at once,
+ * before the first read. */
 struct touched {
-    struct os_toucher *toucher; /* NULL: as it is read into */
+    struct os_toucher *touchers[LOAD_TOUCHERS_MAX];
+    uint64_t from[LOAD_TOUCHERS_MAX]; /* where the slice under way begins; UINT64_MAX: none */
+    unsigned n;                       /* 0: memory comes as it is read into */
     uint8_t *block;
-    uint64_t bytes, begun, done;
+    uint64_t bytes, begun;
 };
 
-/* Memory up to `end` is there, and the slice behind it is on its way. */
-static void touch_to(struct touched *t, uint64_t end)
+static void touch_open(struct touched *t, const struct load_touch *how, void *block, uint64_t bytes)
 {
-    while (t->toucher && t->done < end && t->done < t->bytes) {
-        os_touch_wait(t->toucher);
-        t->done = t->begun;
-        const uint64_t left = t->bytes - t->begun, n = left < LOAD_TOUCH_BYTES ? left : LOAD_TOUCH_BYTES;
-        os_touch_begin(t->toucher, t->block + t->begun, (size_t)n);
-        t->begun += n;
+    *t = (struct touched){.block = block, .bytes = bytes};
+    for (; how->toucher && t->n < how->n && t->n < LOAD_TOUCHERS_MAX; t->n++) {
+        t->touchers[t->n] = how->toucher;
+        if (t->n > 0 && os_toucher_create(how->os, &t->touchers[t->n])) break;
+        t->from[t->n] = UINT64_MAX;
     }
 }
 
-enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher *toucher, const struct load_plan *p,
+/* Waits for what is under way. */
+static void touch_close(struct touched *t)
+{
+    for (unsigned i = 0; i < t->n; i++) {
+        os_touch_wait(t->touchers[i]);
+        if (i > 0) os_toucher_destroy(t->touchers[i]);
+    }
+}
+
+/* Gives idle threads the next slices; memory up to what it returns is there. */
+static uint64_t touch_on(struct touched *t)
+{
+    if (!t->n) return t->bytes;
+    uint64_t there = t->bytes;
+    for (unsigned i = 0; i < t->n; i++) {
+        if (t->from[i] != UINT64_MAX && !os_touch_idle(t->touchers[i])) continue;
+        const uint64_t left = t->bytes - t->begun, n = left < LOAD_TOUCH_BYTES ? left : LOAD_TOUCH_BYTES;
+        t->from[i] = n ? t->begun : UINT64_MAX;
+        os_touch_begin(t->touchers[i], t->block + t->begun, (size_t)n);
+        t->begun += n;
+    }
+    for (unsigned i = 0; i < t->n; i++)
+        if (t->from[i] < there) there = t->from[i];
+    return there;
+}
+
+/* For the slice that is first in the block. */
+static void touch_wait(struct touched *t)
+{
+    unsigned first = 0;
+    for (unsigned i = 1; i < t->n; i++)
+        if (t->from[i] < t->from[first]) first = i;
+    if (t->n) os_touch_wait(t->touchers[first]);
+}
+
+enum sluice_status load_dense(struct model *m, struct io *io, const struct load_touch *touch, const struct load_plan *p,
                               void *block, bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
                               struct sluice_error *err)
 {
@@ -111,13 +148,14 @@ enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher 
     size_t n_spare = WINDOW, next = 0, finished = 0;
     uint64_t read_bytes = 0;
     for (size_t i = 0; i < WINDOW; i++) spare[i] = &requests[i];
-    struct touched touched = {.toucher = toucher, .block = block, .bytes = p->block_bytes};
+    struct touched touched;
+    touch_open(&touched, touch, block, p->block_bytes);
     enum sluice_status st = SLUICE_OK;
     while (finished < p->n_runs) {
-        while (n_spare && next < p->n_runs) {
+        const uint64_t there = touch_on(&touched);
+        while (n_spare && next < p->n_runs && p->runs[next].at + p->runs[next].bytes <= there) {
             const struct load_run *r = &p->runs[next++];
             struct io_request *q = spare[--n_spare];
-            touch_to(&touched, r->at + r->bytes);
             *q = (struct io_request){.file = r->file,
                                      .priority = IO_DEMAND,
                                      .offset = r->offset,
@@ -126,6 +164,10 @@ enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher 
                                      .dst = (uint8_t *)block + r->at,
                                      .tag = next - 1};
             if ((st = io_submit(io, &q, 1, err))) goto stop;
+        }
+        if (next == finished) { /* nothing is being read */
+            touch_wait(&touched);
+            continue;
         }
         struct io_done done[16];
         size_t n = io_poll(io, done, 16, true);
@@ -143,10 +185,12 @@ enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher 
             goto stop;
         }
     }
+    touch_close(&touched);
     point_tensors(m, p, block);
     return SLUICE_OK;
 stop:
     drain(io);
+    touch_close(&touched);
     return st;
 }
 

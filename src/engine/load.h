@@ -29,11 +29,19 @@ enum sluice_status load_plan_make(const struct model *m, const struct io *io, st
                                   struct sluice_error *err);
 void load_plan_free(struct load_plan *p);
 
+#define LOAD_TOUCHERS_MAX 4
+
+/* Who brings the block's memory in ahead of the reads. */
+struct load_touch {
+    const struct os_calls *os;
+    struct os_toucher *toucher; /* NULL: nobody, it comes as it is read into */
+    unsigned n;                 /* so many threads, `toucher` and passing ones; at most LOAD_TOUCHERS_MAX */
+};
+
 /* Reads everything into `block` and points the model's tensors at it. go_on (may be NULL) is told the bytes read so
  * far; false stops with SLUICE_CANCELLED once the reads in flight have ended. */
-enum sluice_status load_dense(struct model *m, struct io *io, struct os_toucher *toucher /* or NULL */,
-                              const struct load_plan *p, void *block,
-                              bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
+enum sluice_status load_dense(struct model *m, struct io *io, const struct load_touch *touch, const struct load_plan *p,
+                              void *block, bool (*go_on)(void *user, uint64_t done, uint64_t total), void *user,
                               struct sluice_error *err);
 /* Compares what load_dense has read, tensor by tensor; the error names the tensor. */
 enum sluice_status load_verify(const struct model *m, const struct load_plan *p, const void *block,

@@ -247,7 +247,8 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (os_toucher_create(e->os, &e->toucher))
         base_log(&e->log, BASE_LOG_NOTE, "no thread for touching memory ahead: it is touched as it is used");
     const uint64_t t0 = e->os->now_ns(e->os->user);
-    if ((st = load_dense(e->model, e->io, e->toucher, &e->load, e->dense.at, load_progress, e, err))) return st;
+    const struct load_touch touch = {.os = e->os, .toucher = e->toucher, .n = e->cpu.n_threads};
+    if ((st = load_dense(e->model, e->io, &touch, &e->load, e->dense.at, load_progress, e, err))) return st;
     if ((st = open_verify(e, err))) return st;
     e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
     e->stats.load_bytes = e->load.read_bytes;
@@ -307,10 +308,15 @@ enum sluice_status engine_try(const struct os_calls *os, const struct sluice_opt
     if (!e) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for an engine");
     e->os = os;
     e->log = (struct base_log){.line = forward_line, .user = e};
+    const uint64_t t0 = os->now_ns(os->user);
     enum sluice_status st = engine_parse_options(o, e, err);
     if (!st) st = open_text(e, err);
     if (!st && !e->options.vocab_only) st = open_model(e, err);
-    if (!st && !e->options.vocab_only && !e->options.plan_only) st = open_memory(e, err);
+    if (st || e->options.vocab_only || e->options.plan_only) return st;
+    if (!(st = open_memory(e, err)))
+        base_log(&e->log, BASE_LOG_DEBUG, "ready in %.2f s: %.2f GB of dense weights at %.2f GB/s",
+                 (double)(os->now_ns(os->user) - t0) / 1e9, (double)e->stats.load_bytes / 1e9,
+                 (double)e->stats.load_bytes / (double)(e->stats.load_ns + 1));
     return st;
 }
 
