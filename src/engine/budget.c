@@ -101,6 +101,18 @@ static void tell_experts(const sluice_engine *e)
              plan_format_bytes(p->slots_needed_bytes, all));
 }
 
+/* What the experts get is what is left: a long context can take it all without being wrong. */
+static void tell_little(const sluice_engine *e, const struct plan_input *in)
+{
+    char text[PLAN_ADVICE_BYTES];
+    struct plan_input smaller = *in;
+    struct sluice_error err;
+    const bool can = e->asks.kv_type != QUANT_Q8_0 &&
+                     model_kv_token_bytes(&e->model->hp, QUANT_Q8_0, &smaller.kv_token_bytes, &err) == SLUICE_OK;
+    smaller.kv_token_bytes *= e->options.sessions;
+    if (plan_advise(in, &e->plan, can ? &smaller : NULL, text)) base_log(&e->log, BASE_LOG_NOTE, "%s", text);
+}
+
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -153,10 +165,13 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     in.kv_token_bytes *= n_sessions;
     if (!st) st = plan_make(&in, &e->plan, err);
     if (!st) tell_experts(e);
+    if (!st) tell_little(e, &in);
     if (st != SLUICE_ERR_MEMORY || !in.prefix_bytes || e->asks.prefix_memory.unit != PLAN_AUTO || e->options.prefix_dir)
         return st;
     in.prefix_bytes = 0; /* nobody has asked for these by number */
     st = plan_make(&in, &e->plan, err);
-    if (!st) base_log(&e->log, BASE_LOG_NOTE, "no memory is set aside for prefixes: the budget has none to spare");
+    if (st) return st;
+    base_log(&e->log, BASE_LOG_NOTE, "no memory is set aside for prefixes: the budget has none to spare");
+    tell_little(e, &in);
     return st;
 }

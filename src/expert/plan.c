@@ -24,6 +24,9 @@
 #define CHUNK_GRAIN 16u         /* a chosen chunk is a multiple of it, if it can */
 #define CHUNK_SHARE 8u          /* a chosen chunk's memory is at most this part of the budget */
 #define CHUNK_READING_SHARE 16u /* that of one beyond CHUNK_AUTO_MAX */
+/* And of what a chunk leaves the experts and takes from them: a long context may have left little. */
+#define CHUNK_EXPERTS_SHARE 4u
+#define CHUNK_READING_EXPERTS_SHARE 8u
 #define MIB ((uint64_t)1 << 20)
 
 static uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -209,19 +212,28 @@ static uint32_t choose_ctx(const struct plan_input *in, const struct choice *c, 
     return c->ctx_min;
 }
 
+/* The part of what the other rows leave that a chunk may take; what the experts have no use for is free to take. */
+static uint64_t fair_share(const struct choice *c, uint64_t left, uint64_t share)
+{
+    return max64(left / share, less(left, c->wanted ? c->wanted : c->needed));
+}
+
 /* As large as useful while its memory stays a fair share and the experts keep what they must have. */
 static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c, uint64_t budget, uint32_t ctx)
 {
     if (in->chunk_asked) return in->chunk_asked < ctx ? in->chunk_asked : ctx;
     uint64_t token = add(in->scratch_bytes_per_chunk_token, in->output_bytes_per_chunk_token);
     uint64_t slots = c->wanted ? c->wanted : c->floor;
-    uint64_t spare = less(budget, add(rows_bytes(in, ctx, 0), slots));
+    const uint64_t others_leave = less(budget, rows_bytes(in, ctx, 0));
+    uint64_t spare = less(others_leave, slots);
     uint64_t chunk = min64(CHUNK_AUTO_MAX, ctx);
     if (token) {
-        chunk = min64(chunk, min64(spare, budget / CHUNK_SHARE) / token);
-        const uint64_t longest =
-            min64(min64(CHUNK_READING_MAX, ctx), min64(spare, budget / CHUNK_READING_SHARE) / token);
-        const uint64_t left = less(less(budget, rows_bytes(in, ctx, 0)), mul(token, chunk));
+        const uint64_t room = min64(budget / CHUNK_SHARE, fair_share(c, others_leave, CHUNK_EXPERTS_SHARE));
+        const uint64_t reading =
+            min64(budget / CHUNK_READING_SHARE, fair_share(c, others_leave, CHUNK_READING_EXPERTS_SHARE));
+        chunk = min64(chunk, min64(spare, room) / token);
+        const uint64_t longest = min64(min64(CHUNK_READING_MAX, ctx), min64(spare, reading) / token);
+        const uint64_t left = less(others_leave, mul(token, chunk));
         if ((c->wanted ? c->wanted : left) < c->needed) chunk = max64(chunk, longest);
     }
     if (chunk > CHUNK_GRAIN) chunk -= chunk % CHUNK_GRAIN;

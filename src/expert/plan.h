@@ -63,6 +63,12 @@ uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_byte
 /* SLUICE_ERR_MEMORY: over the machine's limit, or under the floor; both numbers and the smallest that would do are in
  * the text. */
 enum sluice_status plan_make(const struct plan_input *in, struct plan *out, struct sluice_error *err);
+/* Whether a plan that nobody has asked for by --experts leaves the experts so little that nearly everything is read
+ * again for each token. *out then says what takes the memory, and what other options would leave them. smaller_kv: the
+ * same input with a smaller type of KV cache, or NULL. */
+#define PLAN_ADVICE_BYTES 640
+bool plan_advise(const struct plan_input *in, const struct plan *p, const struct plan_input *smaller_kv,
+                 char out[PLAN_ADVICE_BYTES]);
 /* "1.50 GiB", for messages; returns out. */
 const char *plan_format_bytes(uint64_t bytes, char out[24]);
 

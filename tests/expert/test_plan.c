@@ -205,7 +205,7 @@ static const struct line {
     {NULL, NULL, 0, 0, false, SLUICE_OK, AUTO_80, 8192, 512, 1536 * M, NULL},
     {NULL, NULL, 0, 0, true, SLUICE_OK, AUTO_80, 8192, 512, 2048 * M, NULL},
     {NULL, NULL, 4096, 0, false, SLUICE_OK, AUTO_80, 4096, 512, 1536 * M, NULL},
-    {NULL, NULL, 40960, 0, false, SLUICE_OK, AUTO_80, 40960, 1632, 0, NULL},
+    {NULL, NULL, 40960, 0, false, SLUICE_OK, AUTO_80, 40960, 480, 0, NULL}, /* a quarter of 240.8 MiB that are left */
     {NULL, NULL, 3000, 0, false, SLUICE_OK, AUTO_80, 3000, 512, 1536 * M, NULL},
     {NULL, NULL, 1, 0, false, SLUICE_OK, AUTO_80, 1, 1, 1536 * M, NULL},
     {NULL, NULL, 0, 7, false, SLUICE_OK, AUTO_80, 8192, 7, 1536 * M, NULL},
@@ -222,10 +222,10 @@ static const struct line {
     {"4294967296", NULL, 0, 0, false, SLUICE_OK, 4 * G, 8192, 512, 1536 * M, NULL},
     /* the context under pressure */
     {"1040M", NULL, 0, 0, false, SLUICE_OK, 1040 * M, 2048, 512, 0, NULL},
-    {"700M", NULL, 0, 0, false, SLUICE_OK, 700 * M, 2048, 512, 0, NULL}, /* 130 of the 264 that the rest leaves */
-    {"600M", NULL, 0, 0, false, SLUICE_OK, 600 * M, 1024, 512, 0, NULL},
-    {"500M", NULL, 0, 0, false, SLUICE_OK, 500 * M, 512, 176, 0, NULL},
-    {"500M", NULL, 600, 0, false, SLUICE_OK, 500 * M, 600, 128, 0, NULL},
+    {"700M", NULL, 0, 0, false, SLUICE_OK, 700 * M, 2048, 256, 0, NULL}, /* 130 of the 264 that the rest leaves */
+    {"600M", NULL, 0, 0, false, SLUICE_OK, 600 * M, 1024, 192, 0, NULL},
+    {"500M", NULL, 0, 0, false, SLUICE_OK, 500 * M, 512, 48, 0, NULL},
+    {"500M", NULL, 600, 0, false, SLUICE_OK, 500 * M, 600, 48, 0, NULL},
     {"480M", NULL, 0, 0, false, SLUICE_OK, 480 * M, 512, 16, 0, NULL},
     /* at the floor: 436 + 32.5 + 9 + 1/8 MiB */
     {"489294B", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 478M"},
@@ -370,6 +370,77 @@ static void test_absurd_numbers_are_refused(void **state)
     expert_catalog_destroy(c);
 }
 
+/* ---- advice ---- */
+
+/* "SIZE with OPTION VALUE" in the advice. */
+static bool advised(const char *text, const char *option, char value[32], char size[24])
+{
+    const char *at = strstr(text, option);
+    if (!at) return false;
+    assert_int_equal(sscanf(at + strlen(option), " %31[0-9A-Za-z_]", value), 1);
+    assert_memory_equal(at - 6, " with ", 6);
+    const char *begin = at - 6 - strlen(" 000.00 MiB");
+    assert_int_equal(sscanf(begin + strcspn(begin, "0123456789"), "%23[0-9.MGiB ]", size), 1);
+    size[strlen(size) - 1] = '\0';
+    return true;
+}
+
+static void test_advice(void **state)
+{
+    (void)state;
+    struct expert_catalog *c = plain_model(); /* a token uses 192 MiB */
+    struct plan_input in = base_input(c);
+    char text[PLAN_ADVICE_BYTES], value[32], size[24], want[24];
+    struct plan p, q;
+    struct sluice_error err;
+
+    in.ctx_asked = 8192; /* 520 MiB of 1024, and 436 for the rest: 68 are left, of which a chunk takes an eighth */
+    assert_int_equal(make(&in, "1G", NULL, &p, &err), SLUICE_OK);
+    assert_int_equal(p.chunk, 128);
+    assert_int_equal(p.slots_bytes, 52 * M);
+    struct plan_input small = in;
+    small.kv_token_bytes = 34 * K;
+    assert_true(plan_advise(&in, &p, &small, text));
+    assert_non_null(strstr(text, "gets 52.00 MiB, 3.4 % of the experts, and a token uses 192.00 MiB"));
+    assert_non_null(strstr(text, "of the 1.00 GiB is 'KV cache': 514.00 MiB"));
+    assert_true(advised(text, "--ctx", value, size));
+    assert_string_equal(value, "2048");
+    struct plan_input again = in;
+    again.ctx_asked = 2048;
+    assert_int_equal(plan_make(&again, &q, &err), SLUICE_OK);
+    assert_string_equal(size, plan_format_bytes(q.slots_bytes, want));
+    assert_true(advised(text, "--kv-type", value, size));
+    assert_int_equal(plan_make(&small, &q, &err), SLUICE_OK);
+    assert_string_equal(size, plan_format_bytes(q.slots_bytes, want));
+    assert_true(advised(text, "--memory", value, size));
+    again = in;
+    assert_int_equal(make(&again, value, NULL, &q, &err), SLUICE_OK);
+    assert_string_equal(size, plan_format_bytes(q.slots_bytes, want));
+    assert_true(q.slots_bytes >= 2 * 192 * M);
+
+    assert_true(plan_advise(&in, &p, NULL, text));
+    assert_false(advised(text, "--kv-type", value, size));
+    in.machine_limit_bytes = 1 * G; /* more cannot be had */
+    assert_true(plan_advise(&in, &p, NULL, text));
+    assert_false(advised(text, "--memory", value, size));
+    in = base_input(c);
+    in.dense_bytes = 900 * M;
+    assert_int_equal(make(&in, "1100M", NULL, &p, &err), SLUICE_OK);
+    assert_true(plan_advise(&in, &p, NULL, text));
+    assert_non_null(strstr(text, "is 'dense weights': 900.00 MiB"));
+    assert_false(advised(text, "--ctx", value, size)); /* it is short already */
+
+    in = base_input(c);
+    assert_int_equal(make(&in, "2G", NULL, &p, &err), SLUICE_OK);
+    assert_false(plan_advise(&in, &p, NULL, text));
+    assert_int_equal(make(&in, NULL, "20", &p, &err), SLUICE_OK); /* as asked for */
+    assert_false(plan_advise(&in, &p, NULL, text));
+    in = base_input(NULL);
+    assert_int_equal(make(&in, "1G", NULL, &p, &err), SLUICE_OK);
+    assert_false(plan_advise(&in, &p, NULL, text));
+    expert_catalog_destroy(c);
+}
+
 /* ---- properties ---- */
 
 static void random_size(struct shape_random *r, bool experts, uint64_t about, char out[32])
@@ -461,7 +532,7 @@ int main(void)
         cmocka_unit_test(test_sizes),       cmocka_unit_test(test_format),
         cmocka_unit_test(test_table),       cmocka_unit_test(test_rows_have_names),
         cmocka_unit_test(test_dense_model), cmocka_unit_test(test_absurd_numbers_are_refused),
-        cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_advice),      cmocka_unit_test(test_properties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
