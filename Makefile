@@ -40,6 +40,9 @@ asan:
 tsan: bootstrap
 	@scripts/sanitize tsan
 
+test-arm:
+	@scripts/test-arm
+
 fuzz:
 	@scripts/bootstrap build ci
 	@scripts/fuzz $(FUZZ_SECONDS)
@@ -56,7 +59,7 @@ format:
 	@scripts/check-format --fix
 
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-gcc build-clang
+	rm -rf $(BUILD) build-asan build-tsan build-arm build-fuzz build-gcc build-clang
 
 help:
 	@echo 'make              build the release program and library in $(BUILD)/'
@@ -66,8 +69,9 @@ help:
 	@echo 'make bench        prefill and decode speed of MODEL (default: the bundled one)'
 	@echo 'make install      PREFIX (default /usr/local) and DESTDIR are respected'
 	@echo 'make asan, tsan   the test suite under sanitizers'
+	@echo 'make test-arm     the kernels for 64-bit ARM under emulation (scripts/bootstrap arm brings what it needs)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (default 60); needs clang'
 	@echo 'make check        includes and formatting; make format mends the latter'
 	@echo 'make clean        removes the build directories'
 
-.PHONY: all bootstrap demo test matrix bench asan tsan fuzz check install format clean help
+.PHONY: all bootstrap demo test matrix bench asan tsan test-arm fuzz check install format clean help

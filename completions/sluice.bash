@@ -21,7 +21,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -42,7 +42,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -63,7 +63,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -128,7 +128,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -149,7 +149,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -170,7 +170,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
@@ -191,7 +191,7 @@ _sluice()
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
-                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx" -- "$cur")); return ;;
+                COMPREPLY=($(compgen -W "auto scalar avx2 avx512 amx neon dotprod i8mm" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)

@@ -36,7 +36,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan' -l kv-di
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan' -l kv-limit -x -d 'bytes that --kv-dir may take on the disk'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile quantize' -s t -l threads -x -d 'threads that compute (default: all that the process may use)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l chunk -x -d 'tokens of a prompt that are computed together (default: chosen)'
-complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench profile' -l cpu -x -a 'auto scalar avx2 avx512 amx' -d 'instruction set of the kernels; results are the same with each'
+complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench profile' -l cpu -x -a 'auto scalar avx2 avx512 amx neon dotprod i8mm' -d 'instruction set of the kernels; results are the same with each'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l io -x -a 'auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered' -d 'how the disk is read; :buffered forbids direct reads'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l policy -x -a 'auto lru lfu hotness freq-age expected recall' -d 'which expert leaves the cache when room is needed'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench profile' -l trace -r -F -d 'record which experts the model chooses, for sluice replay'

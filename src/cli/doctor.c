@@ -24,6 +24,7 @@ struct machine {
 /* The same conditions as in room kernel's table.c (which this program may not include), without its self-check. */
 static const char *kernel_level(const struct os_cpu *cpu)
 {
+    if (cpu->neon) return !cpu->dotprod ? "neon" : cpu->i8mm ? "i8mm" : "dotprod";
     if (!cpu->avx2 || !cpu->fma || !cpu->f16c) return "scalar";
     if (!cpu->avx512f || !cpu->avx512bw || !cpu->avx512vl || !cpu->avx512vnni) return "avx2";
     return cpu->amx_int8 ? "amx" : "avx512";
@@ -81,7 +82,7 @@ static void print_machine(const struct machine *m)
             any = true;
         }
     out_printf("%s\nkernels       %s", any ? "" : " none that Sluice knows", m->kernel);
-    out_printf(strcmp(m->kernel, "scalar") == 0 ? " (slow: this processor has no AVX2)\n" : "\n");
+    out_printf(strcmp(m->kernel, "scalar") == 0 ? " (slow: this processor has neither AVX2 nor NEON)\n" : "\n");
     out_printf("memory        %s, %s available\n", report_bytes((double)m->memory.total_bytes, a),
                report_bytes((double)m->memory.available_bytes, b));
     if (m->memory.cgroup_limit_bytes != UINT64_MAX)

@@ -163,7 +163,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      PLANNERS | CLI_BIT(CLI_QUANTIZE), "threads that compute (default: all that the process may use)"},
     {OPT_CHUNK, MACHINE, "chunk", 0, CLI_INTEGER, true, false, "N", NULL, 1, 4096, NULL, PLANNERS,
      "tokens of a prompt that are computed together (default: chosen)"},
-    {OPT_CPU, MACHINE, "cpu", 0, CLI_CHOICE, true, false, "LEVEL", "auto|scalar|avx2|avx512|amx", 0, 0, "auto",
+    {OPT_CPU, MACHINE, "cpu", 0, CLI_CHOICE, true, false, "LEVEL", "auto|scalar|avx2|avx512|amx|neon|dotprod|i8mm", 0, 0, "auto",
      EVALUATORS, "instruction set of the kernels; results are the same with each"},
     {OPT_IO, MACHINE, "io", 0, CLI_CHOICE, true, false, "BACKEND",
      "auto|uring|threads|sync|auto:buffered|uring:buffered|threads:buffered|sync:buffered", 0, 0, "auto", PLANNERS,

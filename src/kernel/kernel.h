@@ -18,7 +18,16 @@ enum kernel_act {
     KERNEL_GELU        /* g / (1 + exp(-2 c (g + 0.044715 g^3))) * u, c = sqrt(2 / pi): GELU in its tanh form */
 };
 
-enum kernel_level { KERNEL_SCALAR, KERNEL_AVX2, KERNEL_AVX512, KERNEL_AMX, KERNEL_LEVELS };
+enum kernel_level {
+    KERNEL_SCALAR,
+    KERNEL_AVX2,
+    KERNEL_AVX512,
+    KERNEL_AMX,
+    KERNEL_NEON,
+    KERNEL_DOTPROD,
+    KERNEL_I8MM,
+    KERNEL_LEVELS
+};
 
 /* Activations of n_tokens rows, with the quantised forms that products ask for. Buffers belong to the caller. */
 struct kernel_acts {
@@ -34,7 +43,7 @@ struct kernel_acts {
 
 struct kernel_table {
     enum kernel_level level;
-    const char *name;   /* "scalar", "avx2", "avx512", "amx" */
+    const char *name;   /* "scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
     void (*tune)(void); /* measures, once, what the level chooses by measurement; NULL: nothing */
     void (*quantize)(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums);
     /* out[j * out_stride + r] = row r of w . activation row (tokens ? tokens[j] : j), r < n_rows, j < n_tokens. Indexed

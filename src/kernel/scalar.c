@@ -31,11 +31,11 @@ static inline void product(uint32_t id, const void *w, size_t n_rows, const stru
     }
 }
 
-#define PRODUCT(name)                                                                                                \
-    static void product_##name(const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens, \
-                               size_t n_tokens, float *out, size_t out_stride, const uint32_t *out_rows)             \
-    {                                                                                                                \
-        product(QUANT_##name, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                         \
+#define PRODUCT(name)                                                                                               \
+    void kernel_scalar_##name(const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens, \
+                              size_t n_tokens, float *out, size_t out_stride, const uint32_t *out_rows)             \
+    {                                                                                                               \
+        product(QUANT_##name, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                        \
     }
 PRODUCT(F32)
 PRODUCT(F16)
@@ -93,15 +93,19 @@ const struct kernel_table kernel_table_scalar = {
     .quantize = quant_activations,
     .product =
         {
-            [QUANT_F32] = product_F32,         [QUANT_F16] = product_F16,       [QUANT_BF16] = product_BF16,
-            [QUANT_Q4_0] = product_Q4_0,       [QUANT_Q4_1] = product_Q4_1,     [QUANT_Q5_0] = product_Q5_0,
-            [QUANT_Q5_1] = product_Q5_1,       [QUANT_Q8_0] = product_Q8_0,     [QUANT_Q2_K] = product_Q2_K,
-            [QUANT_Q3_K] = product_Q3_K,       [QUANT_Q4_K] = product_Q4_K,     [QUANT_Q5_K] = product_Q5_K,
-            [QUANT_Q6_K] = product_Q6_K,       [QUANT_IQ4_NL] = product_IQ4_NL, [QUANT_IQ4_XS] = product_IQ4_XS,
-            [QUANT_MXFP4] = product_MXFP4,     [QUANT_IQ1_S] = product_IQ1_S,   [QUANT_IQ1_M] = product_IQ1_M,
-            [QUANT_IQ2_XXS] = product_IQ2_XXS, [QUANT_IQ2_XS] = product_IQ2_XS, [QUANT_IQ2_S] = product_IQ2_S,
-            [QUANT_IQ3_XXS] = product_IQ3_XXS, [QUANT_IQ3_S] = product_IQ3_S,   [QUANT_TQ1_0] = product_TQ1_0,
-            [QUANT_TQ2_0] = product_TQ2_0,     [QUANT_NVFP4] = product_NVFP4,
+            [QUANT_F32] = kernel_scalar_F32,         [QUANT_F16] = kernel_scalar_F16,
+            [QUANT_BF16] = kernel_scalar_BF16,       [QUANT_Q4_0] = kernel_scalar_Q4_0,
+            [QUANT_Q4_1] = kernel_scalar_Q4_1,       [QUANT_Q5_0] = kernel_scalar_Q5_0,
+            [QUANT_Q5_1] = kernel_scalar_Q5_1,       [QUANT_Q8_0] = kernel_scalar_Q8_0,
+            [QUANT_Q2_K] = kernel_scalar_Q2_K,       [QUANT_Q3_K] = kernel_scalar_Q3_K,
+            [QUANT_Q4_K] = kernel_scalar_Q4_K,       [QUANT_Q5_K] = kernel_scalar_Q5_K,
+            [QUANT_Q6_K] = kernel_scalar_Q6_K,       [QUANT_IQ4_NL] = kernel_scalar_IQ4_NL,
+            [QUANT_IQ4_XS] = kernel_scalar_IQ4_XS,   [QUANT_MXFP4] = kernel_scalar_MXFP4,
+            [QUANT_IQ1_S] = kernel_scalar_IQ1_S,     [QUANT_IQ1_M] = kernel_scalar_IQ1_M,
+            [QUANT_IQ2_XXS] = kernel_scalar_IQ2_XXS, [QUANT_IQ2_XS] = kernel_scalar_IQ2_XS,
+            [QUANT_IQ2_S] = kernel_scalar_IQ2_S,     [QUANT_IQ3_XXS] = kernel_scalar_IQ3_XXS,
+            [QUANT_IQ3_S] = kernel_scalar_IQ3_S,     [QUANT_TQ1_0] = kernel_scalar_TQ1_0,
+            [QUANT_TQ2_0] = kernel_scalar_TQ2_0,     [QUANT_NVFP4] = kernel_scalar_NVFP4,
         },
     .dot_f32 = kernel_dot_f32_scalar,
     .rms_norm = kernel_rms_norm_scalar,

@@ -13,6 +13,9 @@ static bool cpu_has(const struct os_cpu *cpu, enum kernel_level level)
     case KERNEL_AVX2: return avx2;
     case KERNEL_AVX512: return avx512;
     case KERNEL_AMX: return avx512 && cpu->amx_int8;
+    case KERNEL_NEON: return cpu->neon;
+    case KERNEL_DOTPROD: return cpu->neon && cpu->dotprod;
+    case KERNEL_I8MM: return cpu->neon && cpu->dotprod && cpu->i8mm;
     case KERNEL_LEVELS: break;
     }
     return false;
@@ -51,7 +54,7 @@ static enum sluice_status select_best(const struct kernel_table *const *tables, 
 enum sluice_status kernel_select_from(const struct kernel_table *const *tables, const struct os_cpu *cpu,
                                       const char *level_name, const struct kernel_table **out, struct sluice_error *err)
 {
-    static const char *const names[KERNEL_LEVELS] = {"scalar", "avx2", "avx512", "amx"};
+    static const char *const names[KERNEL_LEVELS] = {"scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
     struct kernel_fault fault;
     *out = NULL;
     if (!level_name || strcmp(level_name, "auto") == 0) return select_best(tables, cpu, out);
@@ -72,7 +75,7 @@ enum sluice_status kernel_select_from(const struct kernel_table *const *tables, 
         if (strcmp(level_name, names[level]) == 0)
             return base_fail(err, SLUICE_ERR_HARDWARE, "use auto, which takes the best level that the CPU has",
                              "this build for another processor family holds no %s kernels", level_name);
-    return base_fail(err, SLUICE_ERR_USAGE, "give one of auto, scalar, avx2, avx512, amx",
+    return base_fail(err, SLUICE_ERR_USAGE, "give one of auto, scalar, avx2, avx512, amx, neon, dotprod, i8mm",
                      "there is no kernel level '%.32s'", level_name);
 }
 

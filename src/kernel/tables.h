@@ -23,6 +23,38 @@ enum sluice_status kernel_select_from(const struct kernel_table *const *tables, 
 enum sluice_status kernel_passed_over_from(const struct kernel_table *const *tables, const struct os_cpu *cpu,
                                            const struct kernel_table *chosen, struct sluice_error *err);
 
+/* The products of the scalar table, for levels that have none of their own for a format. */
+#define KERNEL_DECLARE_SCALAR(name)                                                                                 \
+    void kernel_scalar_##name(const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens, \
+                              size_t n_tokens, float *out, size_t out_stride, const uint32_t *out_rows)
+
+KERNEL_DECLARE_SCALAR(F32);
+KERNEL_DECLARE_SCALAR(F16);
+KERNEL_DECLARE_SCALAR(BF16);
+KERNEL_DECLARE_SCALAR(Q4_0);
+KERNEL_DECLARE_SCALAR(Q4_1);
+KERNEL_DECLARE_SCALAR(Q5_0);
+KERNEL_DECLARE_SCALAR(Q5_1);
+KERNEL_DECLARE_SCALAR(Q8_0);
+KERNEL_DECLARE_SCALAR(IQ4_NL);
+KERNEL_DECLARE_SCALAR(MXFP4);
+KERNEL_DECLARE_SCALAR(Q2_K);
+KERNEL_DECLARE_SCALAR(Q3_K);
+KERNEL_DECLARE_SCALAR(Q4_K);
+KERNEL_DECLARE_SCALAR(Q5_K);
+KERNEL_DECLARE_SCALAR(Q6_K);
+KERNEL_DECLARE_SCALAR(IQ4_XS);
+KERNEL_DECLARE_SCALAR(IQ1_S);
+KERNEL_DECLARE_SCALAR(IQ1_M);
+KERNEL_DECLARE_SCALAR(IQ2_XXS);
+KERNEL_DECLARE_SCALAR(IQ2_XS);
+KERNEL_DECLARE_SCALAR(IQ2_S);
+KERNEL_DECLARE_SCALAR(IQ3_XXS);
+KERNEL_DECLARE_SCALAR(IQ3_S);
+KERNEL_DECLARE_SCALAR(TQ1_0);
+KERNEL_DECLARE_SCALAR(TQ2_0);
+KERNEL_DECLARE_SCALAR(NVFP4);
+
 /* The functions of generic/elementwise.c, which is compiled once a level. */
 #define KERNEL_DECLARE_ELEMENTWISE(level)                                                                       \
     float kernel_dot_f32_##level(const float *a, const float *b, size_t n);                                     \

@@ -59,7 +59,7 @@ static void find_values(const char *model)
 {
     struct os_cpu cpu;
     os_cpu(&cpu);
-    static const char *const names[] = {"scalar", "avx2", "avx512", "amx"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct kernel_table *t;
         if (!kernel_select(&cpu, names[i], &t, NULL))

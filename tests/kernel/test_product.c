@@ -145,9 +145,8 @@ static void test_level(const struct kernel_table *t, uint32_t type, size_t n)
 /* Not the function of a lesser level, which is checked with that one. */
 static bool is_own(const struct kernel_table *t, uint32_t type)
 {
-    static const char *const lesser[] = {"avx2", "avx512"};
-    for (size_t i = 0; i < sizeof lesser / sizeof lesser[0]; i++) {
-        const struct kernel_table *other = t->level > KERNEL_AVX2 ? level_table(lesser[i]) : NULL;
+    for (const char *const *name = lesser_levels; *name; name++) {
+        const struct kernel_table *other = level_table(*name);
         if (other && other->level < t->level && other->product[type] == t->product[type]) return false;
     }
     return true;

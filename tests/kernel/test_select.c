@@ -23,6 +23,7 @@ static void test_auto(void **state)
     const bool avx512 = cpu.avx512f && cpu.avx512bw && cpu.avx512vl && cpu.avx512vnni;
     if (cpu.avx2 && cpu.fma && cpu.f16c)
         assert_string_equal(t->name, avx512 ? cpu.amx_int8 ? "amx" : "avx512" : "avx2");
+    if (cpu.neon) assert_string_equal(t->name, cpu.dotprod ? cpu.i8mm ? "i8mm" : "dotprod" : "neon");
     assert_int_equal(kernel_passed_over(&cpu, t, &err), SLUICE_OK);
 }
 
@@ -34,9 +35,14 @@ static void test_names(void **state)
     os_cpu(&cpu);
     assert_int_equal(kernel_select(&cpu, "scalar", &t, &err), SLUICE_OK);
     assert_string_equal(t->name, "scalar");
-    if (!cpu.avx2) return;
-    assert_int_equal(kernel_select(&cpu, "avx2", &t, &err), SLUICE_OK);
-    assert_int_equal(t->level, KERNEL_AVX2);
+    if (cpu.avx2) {
+        assert_int_equal(kernel_select(&cpu, "avx2", &t, &err), SLUICE_OK);
+        assert_int_equal(t->level, KERNEL_AVX2);
+    }
+    if (cpu.neon) {
+        assert_int_equal(kernel_select(&cpu, "neon", &t, &err), SLUICE_OK);
+        assert_int_equal(t->level, KERNEL_NEON);
+    }
 }
 
 static void test_refusals(void **state)
@@ -48,11 +54,15 @@ static void test_refusals(void **state)
     assert_non_null(strstr(err.message, "avx2"));
     assert_int_equal(kernel_select(&bare, "avx512", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "amx", &t, &err), SLUICE_ERR_HARDWARE);
+    assert_int_equal(kernel_select(&bare, "neon", &t, &err), SLUICE_ERR_HARDWARE);
+    assert_int_equal(kernel_select(&bare, "dotprod", &t, &err), SLUICE_ERR_HARDWARE);
+    assert_int_equal(kernel_select(&bare, "i8mm", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "mmx", &t, &err), SLUICE_ERR_USAGE);
     assert_non_null(strstr(err.message, "mmx"));
     assert_non_null(strstr(err.hint, "scalar"));
     assert_non_null(strstr(err.hint, "avx2"));
     assert_non_null(strstr(err.hint, "amx"));
+    assert_non_null(strstr(err.hint, "i8mm"));
     assert_int_equal(kernel_select(&bare, "", &t, &err), SLUICE_ERR_USAGE);
 }
 

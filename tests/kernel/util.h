@@ -93,11 +93,13 @@ static inline const struct kernel_table *scalar_table(void)
     return t;
 }
 
-/* All levels, or under emulation those that have to be; NULL ends the list. */
+/* All levels, or under emulation those that have to be, and those whose functions others may use; NULL ends a list. */
 #ifdef KERNEL_EMULATED
 static const char *const levels[] = {"scalar", "avx512", "amx", NULL};
+static const char *const lesser_levels[] = {"scalar", "avx2", "avx512", NULL};
 #else
-static const char *const levels[] = {"scalar", "avx2", "avx512", "amx", NULL};
+static const char *const lesser_levels[] = {"scalar", "avx2", "avx512", "neon", "dotprod", NULL};
+static const char *const levels[] = {"scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm", NULL};
 #endif
 #define N_LEVELS (sizeof levels / sizeof levels[0] - 1)
 /* Those to compare with the scalar one. */
