@@ -54,7 +54,7 @@ struct sluice_options {
     const char *memory;  /* the whole process: "8G", "50%", "auto"; NULL: auto */
     const char *experts; /* the expert cache alone: "4G", "40%", "4854" (a count); NULL: what the memory leaves */
     const char *kv_type; /* "f16" (default), "q8_0", "f32" */
-    const char *cpu;     /* kernel level: "auto" (default), "scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
+    const char *cpu;     /* kernel level: "auto" (default), or a name that `sluice help run` lists */
     const char *io;      /* "auto" (default), "uring", "threads", "sync"; ":buffered" after one forbids direct reads */
     const char *policy;  /* eviction: "auto" (default), or a name that `sluice help run` lists */
     uint32_t ctx;        /* tokens; 0: chosen (DESIGN.md section 6) */
