@@ -41,11 +41,11 @@ typedef struct sluice_session sluice_session; /* one sequence of tokens with its
 /* ---- opening ---- */
 
 enum sluice_log_level { SLUICE_LOG_NOTE, SLUICE_LOG_WARN, SLUICE_LOG_DEBUG };
-enum sluice_phase { SLUICE_PHASE_LOAD, SLUICE_PHASE_PREFILL };
+enum sluice_phase { SLUICE_PHASE_LOAD, SLUICE_PHASE_PREFILL, SLUICE_PHASE_TEXT };
 
 struct sluice_progress {
     enum sluice_phase phase;
-    uint64_t done, total; /* bytes (load) or tokens (prefill) */
+    uint64_t done, total; /* bytes (load) or tokens (prefill); 0 and 0: not known (text) */
 };
 
 struct sluice_options {
@@ -60,7 +60,7 @@ struct sluice_options {
     uint32_t ctx;        /* tokens; 0: chosen (DESIGN.md section 6) */
     uint32_t threads;    /* 0: as many as the process may use */
     uint32_t chunk;      /* prefill tokens a step; 0: chosen */
-    bool vocab_only;     /* tokenizer and metadata alone */
+    bool vocab_only;     /* tokenizer and metadata alone; with it long text work asks `progress` too (PHASE_TEXT) */
     bool plan_only;      /* as vocab_only, but the ledger is worked out (sluice_ledger); nothing is loaded */
     void (*log)(void *user, enum sluice_log_level level, const char *line); /* may be NULL */
     bool (*progress)(void *user, const struct sluice_progress *

@@ -139,6 +139,8 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
 /* budget.c: fills plan and the machine's limit; needs model, catalog, load plan. */
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err);
 /* budget.c: refuses a text that the ledger's row for texts does not hold. */
+/* Of an engine with the vocabulary alone: whether the caller still wants the text work. */
+struct text_watch engine_text_watch(const sluice_engine *e);
 enum sluice_status engine_check_text(const sluice_engine *e, size_t bytes, struct sluice_error *err);
 /* memory.c */
 enum sluice_status engine_block_open(const struct os_calls *os, uint64_t bytes, const char *what,

@@ -79,9 +79,10 @@ static struct jinja_time local_time(void)
                                .second = local.tm_sec};
 }
 
-static void set_limits(struct jinja_limits *l, size_t bytes)
+static void set_limits(const sluice_engine *e, struct jinja_limits *l, size_t bytes)
 {
     jinja_limits_init(l);
+    l->watch = engine_text_watch(e);
     l->memory_bytes_max = RENDER_FIXED_BYTES + RENDER_TEXT_FACTOR * bytes;
 }
 
@@ -94,7 +95,7 @@ static enum sluice_status render(const sluice_engine *e, struct jinja_input *in,
                                     {"eos_token", token_text(e, text_eos(e->tokenizer), eos)}};
     const struct jinja_time now = local_time();
     struct jinja_limits limits;
-    set_limits(&limits, bytes);
+    set_limits(e, &limits, bytes);
     in->own = own;
     in->n_own = sizeof own / sizeof *own;
     in->now = &now;
@@ -190,15 +191,15 @@ static enum sluice_status as_usage(enum sluice_status st, struct sluice_error *e
     return SLUICE_ERR_USAGE;
 }
 
-static enum sluice_status read_conversation(const char *vars, size_t bytes, struct conversation *out,
-                                            struct sluice_error *err)
+static enum sluice_status read_conversation(const sluice_engine *e, const char *vars, size_t bytes,
+                                            struct conversation *out, struct sluice_error *err)
 {
     struct jinja_template *reader = NULL;
     struct jinja_limits limits;
     *out = (struct conversation){.n = 0};
     enum sluice_status st = jinja_parse("messages", reader_source, sizeof reader_source - 1, &reader, err);
     if (st) return st;
-    set_limits(&limits, bytes);
+    set_limits(e, &limits, bytes);
     const struct jinja_input in = {.json = vars, .json_bytes = bytes, .limits = &limits};
     st = as_usage(jinja_render(reader, &in, &out->read, err), err);
     jinja_destroy(reader);
@@ -212,7 +213,7 @@ enum sluice_status template_render_json(const sluice_engine *e, const char *vars
                                         struct text_rendered *out, struct sluice_error *err)
 {
     struct conversation c;
-    enum sluice_status st = read_conversation(vars, bytes, &c, err);
+    enum sluice_status st = read_conversation(e, vars, bytes, &c, err);
     if (st) return st;
     if (e->chat_template) {
         struct jinja_input in = {.json = vars, .json_bytes = bytes};

@@ -8,11 +8,25 @@ _Static_assert(sizeof(struct text_decoder) <= sizeof(struct sluice_decoder),
                "the public decoder holds the internal one");
 _Static_assert(SLUICE_PIECE_BYTES_MAX >= TEXT_PIECE_BYTES_MAX, "a piece of text fits the caller's buffer");
 
+static bool goes_on(void *user)
+{
+    const sluice_engine *e = user;
+    const struct sluice_progress p = {.phase = SLUICE_PHASE_TEXT};
+    return e->options.progress(e->options.user, &p);
+}
+
+struct text_watch engine_text_watch(const sluice_engine *e)
+{
+    if (!e->options.vocab_only || !e->options.progress) return (struct text_watch){NULL, NULL};
+    return (struct text_watch){goes_on, (void *)(uintptr_t)e};
+}
+
 enum sluice_status sluice_encode(const sluice_engine *e, const char *text, size_t bytes,
                                  const struct sluice_encode_options *o, int32_t *ids, size_t ids_max, size_t *n,
                                  struct sluice_error *err)
 {
-    const struct text_encode_options options = {.special = o->special, .bos = o->bos, .force_bos = o->force_bos};
+    const struct text_encode_options options = {
+        .special = o->special, .bos = o->bos, .force_bos = o->force_bos, .watch = engine_text_watch(e)};
     enum sluice_status st = engine_check_text(e, bytes, err);
     if (st) return st;
     return text_encode(e->tokenizer, text, bytes, &options, ids, ids_max, n, err);
@@ -70,8 +84,11 @@ static enum sluice_status give_ids(const sluice_engine *e, struct text_rendered 
 {
     enum sluice_status st = engine_check_text(e, r->bytes, err);
     if (!st) {
-        const struct text_encode_options options = {
-            .special = true, .bos = !template_has_bos(e, r), .plain = r->said, .n_plain = r->n_said};
+        const struct text_encode_options options = {.special = true,
+                                                    .bos = !template_has_bos(e, r),
+                                                    .plain = r->said,
+                                                    .n_plain = r->n_said,
+                                                    .watch = engine_text_watch(e)};
         *ids = malloc((r->bytes + 8) * sizeof **ids);
         st = *ids ? text_encode(e->tokenizer, r->text, r->bytes, &options, *ids, r->bytes + 8, n_ids, err)
                   : base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ids of %zu bytes of text", r->bytes);

@@ -161,6 +161,27 @@ bool clerk_check_length(struct clerk *c, const struct serve_request *r, struct f
 
 /* ---- one request ---- */
 
+static bool late(const struct clerk *c) { return c->work && server_now_ns() > c->work_end_ns; }
+
+/* Long text work looks up from time to time: others wait behind it. */
+static bool take_progress(void *user, const struct sluice_progress *p)
+{
+    struct clerk *c = user;
+    return !c->work || (!exchange_gone(c->work) && !late(c));
+}
+
+/* What is read is not needed as text any more. (`original` is about as large.) */
+static void drop_body(struct exchange *x)
+{
+    struct server *s = x->server;
+    buffer_free(&x->body);
+    if (x->request.original) return;
+    pthread_mutex_lock(&s->lock);
+    s->body_bytes -= x->body_charged;
+    x->body_charged = 0;
+    pthread_mutex_unlock(&s->lock);
+}
+
 bool clerk_read(struct clerk *c, const struct endpoint *e, const struct buffer *body, struct serve_request *r,
                 struct buffer *out, struct fault *f)
 {
@@ -190,7 +211,17 @@ static void handle(struct clerk *c, struct exchange *x)
     c->n_ctx = c->server->info.ctx;
     pthread_mutex_unlock(&c->server->lock);
     x->has_request = true;
-    if (!clerk_read(c, x->endpoint, &x->body, r, &out, &f)) {
+    c->work = x;
+    c->work_end_ns = server_now_ns() + (uint64_t)c->server->options.receive_s * 1000000000;
+    bool good = clerk_read(c, x->endpoint, &x->body, r, &out, &f);
+    if (!good && f.status == 503 && late(c)) {
+        fault_set(&f, 503, NULL, "reading the request takes longer than %u s (--timeout-receive)",
+                  c->server->options.receive_s);
+        f.retry_s = 5;
+    }
+    c->work = NULL;
+    drop_body(x);
+    if (!good) {
         exchange_fault(x, &f);
     } else if (x->endpoint->kind == ENDPOINT_BY_CLERK) {
         exchange_reply(x, 200, "application/json", &out);
@@ -237,7 +268,8 @@ bool clerk_take(struct clerk *c, struct exchange *x)
 
 static void take_line(void *user, enum sluice_log_level level, const char *line)
 {
-    if (level == SLUICE_LOG_DEBUG) server_log(user, level, "%s", line); /* the other engine says the rest again */
+    struct clerk *c = user;
+    if (level == SLUICE_LOG_DEBUG) server_log(c->server, level, "%s", line); /* the other engine says the rest again */
 }
 
 enum sluice_status clerk_open(struct server *s, struct clerk **out, struct sluice_error *err)
@@ -245,17 +277,18 @@ enum sluice_status clerk_open(struct server *s, struct clerk **out, struct sluic
     struct clerk *c = calloc(1, sizeof *c);
     if (!c) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the clerk");
     struct sluice_options o;
+    c->server = s;
     sluice_options_init(&o);
     o.model_path = s->options.engine->model_path;
     o.vocab_only = true;
     o.log = take_line;
-    o.user = s;
+    o.progress = take_progress;
+    o.user = c;
     enum sluice_status st = sluice_engine_open(&o, &c->engine, err);
     if (st) {
         free(c);
         return st;
     }
-    c->server = s;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     *out = c;

@@ -11,6 +11,8 @@ struct clerk {
     struct server *server;
     sluice_engine *engine; /* the vocabulary */
     uint32_t n_ctx;        /* of a session */
+    struct exchange *work; /* whose request is being read, or NULL */
+    uint64_t work_end_ns;  /* until when */
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;

@@ -14,11 +14,14 @@
 #define JINJA_NAMES_MAX 10000                    /* different names of variables in a template */
 #define JINJA_NEST_MAX 200                       /* blocks, brackets and operators inside one another */
 
+#define JINJA_WATCH_STEPS ((uint64_t)1 << 16)
+
 struct jinja_limits {
     uint64_t steps_max;      /* nodes evaluated, items looped over, and a share for every text that is handled */
     uint32_t depth_max;      /* evaluations inside one another: macros that call themselves, lists in lists */
     size_t output_bytes_max; /* of the rendering */
     size_t memory_bytes_max; /* of everything that a rendering makes besides: strings, lists, variables */
+    struct text_watch watch; /* looked at every JINJA_WATCH_STEPS steps */
 };
 void jinja_limits_init(struct jinja_limits *l); /* 50 million steps, depth 1000, 64 MiB, 256 MiB */
 
@@ -60,7 +63,8 @@ struct jinja_input {
     const struct jinja_limits *limits; /* NULL: the defaults */
 };
 /* out: to be freed with text_rendered_free; `said` as in text_chat_render_marked. Errors: SLUICE_ERR_USAGE (the JSON),
- * SLUICE_ERR_MODEL (the template: a fault, raise_exception's own text, a limit), SLUICE_ERR_MEMORY. */
+ * SLUICE_ERR_MODEL (the template: a fault, raise_exception's own text, a limit), SLUICE_ERR_MEMORY, SLUICE_CANCELLED.
+ */
 enum sluice_status jinja_render(const struct jinja_template *t, const struct jinja_input *in, struct text_rendered *out,
                                 struct sluice_error *err);
 

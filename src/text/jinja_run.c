@@ -61,7 +61,11 @@ void jinja_charge(struct jinja_run *r, uint64_t steps)
         r->steps = r->limits.steps_max;
         return;
     }
+    const struct text_watch *w = &r->limits.watch;
+    const uint64_t before = r->steps / JINJA_WATCH_STEPS;
     r->steps += steps;
+    if (w->goes_on && r->steps / JINJA_WATCH_STEPS != before && !jinja_failed(r) && !w->goes_on(w->user))
+        set_error(r, SLUICE_CANCELLED, NULL, "the rendering is given up");
 }
 
 bool jinja_enter(struct jinja_run *r)

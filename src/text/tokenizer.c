@@ -279,6 +279,8 @@ struct encoding {
     struct text_split_work *split;
     struct text_bpe_work bpe;
     struct text_spm_work spm;
+    const struct text_watch *watch;
+    size_t n_watched; /* words, or stretches between special tokens */
 };
 
 static void put(void *user, int32_t id)
@@ -288,10 +290,18 @@ static void put(void *user, int32_t id)
     e->n++;
 }
 
+static enum sluice_status look(struct encoding *e, struct sluice_error *err)
+{
+    if (++e->n_watched % TEXT_WATCH_WORDS || !e->watch->goes_on || e->watch->goes_on(e->watch->user)) return SLUICE_OK;
+    return base_fail(err, SLUICE_CANCELLED, NULL, "cutting the text into tokens is given up");
+}
+
 static enum sluice_status encode_word(void *user, const char *word, size_t bytes, struct sluice_error *err)
 {
     struct encoding *e = user;
     const struct text_tokenizer *t = e->t;
+    enum sluice_status status = look(e, err);
+    if (status != SLUICE_OK) return status;
     /* Of raw text, line ends are a word and no merges are needed for them. */
     bool try_whole = t->ignore_merges || (t->raw && word[0] == '\n');
     int32_t whole = try_whole ? text_bpe_whole(&t->bpe, word, bytes) : TEXT_NO_TOKEN;
@@ -300,7 +310,7 @@ static enum sluice_status encode_word(void *user, const char *word, size_t bytes
         return SLUICE_OK;
     }
     size_t n;
-    enum sluice_status status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->stand_in, &n, err);
+    status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->stand_in, &n, err);
     if (status != SLUICE_OK) return status;
     for (size_t i = 0; i < n; i++) put(e, e->bpe.ids[i]);
     return SLUICE_OK;
@@ -352,7 +362,8 @@ static enum sluice_status encode_all(struct encoding *e, const char *text, size_
     struct special_search search = {.options = options};
     for (size_t at = 0; at < bytes;) {
         struct text_special_match m = next_special(e, &search, text, bytes, at);
-        enum sluice_status status = encode_plain(e, text + at, m.at - at, true, err);
+        enum sluice_status status = look(e, err);
+        if (status == SLUICE_OK) status = encode_plain(e, text + at, m.at - at, true, err);
         if (status != SLUICE_OK) return status;
         if (m.id != TEXT_NO_TOKEN) put(e, m.id);
         at = m.at + (m.id != TEXT_NO_TOKEN ? m.bytes : 0);
@@ -373,7 +384,7 @@ enum sluice_status text_encode(const struct text_tokenizer *t, const char *text,
                          TEXT_BYTES_MAX);
     if (options->force_bos && t->bos == TEXT_NO_TOKEN)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "the model has no BOS token to put in front");
-    struct encoding e = {.t = t, .ids = ids, .ids_max = ids ? ids_max : 0};
+    struct encoding e = {.t = t, .ids = ids, .ids_max = ids ? ids_max : 0, .watch = &options->watch};
     enum sluice_status status = SLUICE_OK;
     if (t->model == TEXT_MODEL_BPE) status = text_split_work_create(&e.split, err);
     if (status == SLUICE_OK) {

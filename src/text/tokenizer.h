@@ -38,6 +38,13 @@ struct text_range {
     size_t begin, end;
 };
 
+/* Asked in between during long work: false gives it up. goes_on may be NULL. */
+struct text_watch {
+    bool (*goes_on)(void *user);
+    void *user;
+};
+
+#define TEXT_WATCH_WORDS 4096
 struct text_encode_options {
     bool special; /* recognise control tokens in the text; user-defined ones are text and always recognised */
     bool bos;     /* put BOS in front if the model asks for it (or, with force, always) */
@@ -46,12 +53,13 @@ struct text_encode_options {
      * user said, inside a chat template's marks). The text is cut into words as if they were not there. */
     const struct text_range *plain;
     size_t n_plain;
+    struct text_watch watch; /* looked at every TEXT_WATCH_WORDS words; with SentencePiece, at special tokens */
 };
 /* ids: room for ids_max; *n is the number needed (SLUICE_ERR_USAGE if it does not fit; ids may be NULL with ids_max 0
  * to count). A bound that always suffices: bytes + 8. Invalid UTF-8 is taken byte by byte (byte fallback), never
  * refused. Special tokens are found leftmost first, the longest at one place. EOS is never added: see text_adds_eos.
  * Where the vocabulary has no token for a byte (some lack those that never occur in UTF-8), the token of U+FFFD, of '?'
- * or the unknown token stands for it; SLUICE_ERR_MODEL if there is none of them. */
+ * or the unknown token stands for it; SLUICE_ERR_MODEL if there is none of them. SLUICE_CANCELLED: `watch` says so. */
 enum sluice_status text_encode(const struct text_tokenizer *t, const char *text, size_t bytes,
                                const struct text_encode_options *options, int32_t *ids, size_t ids_max, size_t *n,
                                struct sluice_error *err);

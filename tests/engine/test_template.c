@@ -198,6 +198,57 @@ static void test_json_with_a_built_in_format(void **state)
     sluice_engine_close(e);
 }
 
+struct watch {
+    unsigned looks, wanted_for; /* given up at the look behind */
+};
+
+static bool look(void *user, const struct sluice_progress *p)
+{
+    struct watch *w = user;
+    return p->phase != SLUICE_PHASE_TEXT || w->looks++ < w->wanted_for;
+}
+
+/* A conversation of very many messages takes time in proportion (this program's own limit would pass otherwise), the
+ * caller is asked in between, and what it gives up ends. */
+static void test_many_messages(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 60000 };
+    static const char one[] = "{\"role\": \"user\", \"content\": \"x\"},";
+    struct watch w = {0};
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    char *vars = malloc(64 + MESSAGES * sizeof one), *at = vars, *text;
+    assert_non_null(vars);
+    at += sprintf(at, "{\"messages\": [");
+    for (int i = 0; i < MESSAGES; i++) at += sprintf(at, "%s", one);
+    at[-1] = ']';
+    *at++ = '}';
+    o.vocab_only = true;
+    o.progress = look;
+    o.user = &w;
+    o.text_bytes = (uint64_t)(at - vars) * 2;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
+    int32_t *ids;
+    size_t n, bytes;
+    w = (struct watch){.wanted_for = UINT32_MAX};
+    if (sluice_chat_encode_json(e, vars, (size_t)(at - vars), &ids, &n, &err)) fail_msg("%s", err.message);
+    assert_true(n >= MESSAGES);
+    sluice_free(ids);
+    const unsigned looks = w.looks;
+    assert_true(looks > 10);
+    for (unsigned wanted_for = 0; wanted_for < looks; wanted_for += looks / 2) {
+        w = (struct watch){.wanted_for = wanted_for};
+        assert_int_equal(sluice_chat_encode_json(e, vars, (size_t)(at - vars), &ids, &n, &err), SLUICE_CANCELLED);
+        assert_null(ids);
+        assert_int_equal(w.looks, wanted_for + 1);
+    }
+    w = (struct watch){.wanted_for = 1};
+    assert_int_equal(sluice_chat_render_json(e, vars, (size_t)(at - vars), &text, &bytes, &err), SLUICE_CANCELLED);
+    free(vars);
+    sluice_engine_close(e);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -222,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_one_that_cannot_be_used),
         cmocka_unit_test(test_variables_as_json),
         cmocka_unit_test(test_json_with_a_built_in_format),
+        cmocka_unit_test(test_many_messages),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -170,6 +170,15 @@ class Limits(Shared):
         self.server.wait_for("jobs_cancelled_total", before + 1, 60)
         s.close()
 
+    def test_what_was_read_makes_room(self):
+        large = {"metadata": {"x": "y" * 900000}}
+        before = self.server.metric("jobs_cancelled_total")
+        busy = [begin(self.server, {**LONG, **large})[0] for _ in range(2)]
+        self.assertGreater(self.server.post("/v1/messages/count_tokens", {"messages": chat("x")["messages"], **large})["input_tokens"], 0)
+        for s in busy:
+            s.close()
+        self.server.wait_for("jobs_cancelled_total", before + 2)
+
     def go_away(self, body, until):
         before = self.server.metric("jobs_cancelled_total")
         begin(self.server, body, until)[0].close()
