@@ -64,6 +64,7 @@ void answer_keep(struct answer *a, const struct event *e)
         break;
     case EVENT_PROBS:
     case EVENT_PROGRESS:
+    case EVENT_BEGIN:
     case EVENT_ALIVE:
     case EVENT_END: break;
     }
@@ -72,8 +73,14 @@ void answer_keep(struct answer *a, const struct event *e)
 void answer_event(struct answer *a, const struct event *e)
 {
     if (a->over) return;
+    if (e->kind == EVENT_ALIVE && !a->begun) { /* still in the queue: what an answer begins with is not known yet */
+        if (a->streamed) buffer_word(&a->out, ANSWER_ALIVE);
+        return;
+    }
+    if (e->kind == EVENT_BEGIN) a->n_reused = e->progress.reused;
     if (a->streamed && !a->begun && a->writer->begin) a->writer->begin(a);
     a->begun = true;
+    if (e->kind == EVENT_BEGIN) return;
     if (e->kind != EVENT_END) {
         a->writer->event(a, e);
         return;

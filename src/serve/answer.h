@@ -64,6 +64,7 @@ struct answer {
     const struct serve_request *request;
     const struct writer *writer;
     bool streamed, begun, over, aborted;
+    size_t n_reused;   /* of the prompt, known before; 0 until a session works on it */
     struct buffer out; /* to be sent */
 
     /* What there was so far. Streams keep it only where their API repeats it at the end. */
@@ -87,6 +88,7 @@ void answer_keep(struct answer *a, const struct event *e);
 void answer_event(struct answer *a, const struct event *e);
 
 /* Pieces that several APIs share. */
+#define ANSWER_ALIVE ": still at work\n\n" /* a comment of a stream */
 json_t *answer_timings(const struct outcome *o);
 json_t *answer_progress(const struct progress *p);
 json_t *answer_probs_openai(const struct token_probs *p); /* one element of logprobs.content */

@@ -147,9 +147,10 @@ static void chat_event(struct answer *a, const struct event *e)
         json_object_set_new(data, "prompt_progress", answer_progress(&e->progress));
         answer_message(a, NULL, data);
         break;
-    case EVENT_ALIVE: buffer_word(&a->out, ": still at work\n\n"); break;
+    case EVENT_ALIVE: buffer_word(&a->out, ANSWER_ALIVE); break;
     case EVENT_CALL_END:
     case EVENT_PROBS:
+    case EVENT_BEGIN:
     case EVENT_END: break;
     }
     json_decref(text);

@@ -138,7 +138,7 @@ static void event(struct answer *a, const struct event *e)
         json_object_set_new(data, "prompt_progress", answer_progress(&e->progress));
         answer_message(a, NULL, data);
     } else if (e->kind == EVENT_ALIVE) {
-        buffer_word(&a->out, ": still at work\n\n");
+        buffer_word(&a->out, ANSWER_ALIVE);
     }
 }
 

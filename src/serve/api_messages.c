@@ -9,14 +9,15 @@
 /* ---- reading ---- */
 
 static const struct field fields[] = {
-    {"messages", FIELD_READ, NULL},      {"system", FIELD_READ, NULL},
-    {"max_tokens", FIELD_READ, NULL},    {"stop_sequences", FIELD_READ, NULL},
-    {"tools", FIELD_READ, NULL},         {"tool_choice", FIELD_READ, NULL},
-    {"thinking", FIELD_READ, NULL},      {"output_format", FIELD_READ, NULL},
-    {"output_config", FIELD_READ, NULL}, {"chat_template_kwargs", FIELD_READ, NULL},
-    {"thread", FIELD_READ, NULL},        {"context_management", FIELD_IGNORED, NULL},
-    {"betas", FIELD_IGNORED, NULL},      {"inference_geo", FIELD_IGNORED, NULL},
-    {"container", FIELD_NEUTRAL, NULL},  {"mcp_servers", FIELD_NEUTRAL, NULL},
+    {"messages", FIELD_READ, NULL},        {"system", FIELD_READ, NULL},
+    {"max_tokens", FIELD_READ, NULL},      {"stop_sequences", FIELD_READ, NULL},
+    {"tools", FIELD_READ, NULL},           {"tool_choice", FIELD_READ, NULL},
+    {"thinking", FIELD_READ, NULL},        {"output_format", FIELD_READ, NULL},
+    {"output_config", FIELD_READ, NULL},   {"chat_template_kwargs", FIELD_READ, NULL},
+    {"thread", FIELD_READ, NULL},          {"context_management", FIELD_IGNORED, NULL},
+    {"betas", FIELD_IGNORED, NULL},        {"inference_geo", FIELD_IGNORED, NULL},
+    {"return_progress", FIELD_READ, NULL}, {"container", FIELD_NEUTRAL, NULL},
+    {"mcp_servers", FIELD_NEUTRAL, NULL},
 };
 
 /* What one message's blocks become. */
@@ -195,7 +196,7 @@ bool messages_read(struct clerk *c, const json_t *root, struct serve_request *r,
     const json_t *format = json_object_get(root, "output_format");
     if (!format) format = json_object_get(json_object_get(root, "output_config"), "format");
     if (!check_thread(root, f) || !request_tokens_max(r, root, "max_tokens", f) ||
-        !request_stops(r, root, "stop_sequences", f))
+        !request_stops(r, root, "stop_sequences", f) || !read_bool(root, "return_progress", &r->progress_wanted, f))
         return false;
     request_id("msg_", r->id);
     r->call_prefix = "toolu_";
@@ -261,7 +262,7 @@ static json_t *message(const struct answer *a, json_t *content, const char *reas
 
 static void begin(struct answer *a)
 {
-    struct outcome none = {.n_prompt = a->request->n_ids};
+    const struct outcome none = {.n_prompt = a->request->n_ids, .n_reused = a->n_reused};
     answer_message(a, "message_start",
                    json_pack("{s:s, s:o}", "type", "message_start", "message",
                              message(a, json_array(), NULL, NULL, usage(&none))));
@@ -317,8 +318,12 @@ static void event(struct answer *a, const struct event *e)
     case EVENT_ARGUMENTS: send_delta(a, "input_json_delta", "partial_json", e); break;
     case EVENT_CALL_END: close_block(a); break;
     case EVENT_ALIVE: answer_message(a, "ping", json_pack("{s:s}", "type", "ping")); break;
+    case EVENT_PROGRESS: /* inside of a message that clients pass over */
+        answer_message(a, "ping",
+                       json_pack("{s:s, s:o}", "type", "ping", "prompt_progress", answer_progress(&e->progress)));
+        break;
     case EVENT_PROBS:
-    case EVENT_PROGRESS:
+    case EVENT_BEGIN:
     case EVENT_END: break;
     }
 }
@@ -334,8 +339,9 @@ static void end(struct answer *a, const struct outcome *o)
     }
     close_block(a);
     answer_message(a, "message_delta",
-                   json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",
-                             stop_reason(o->ending), "stop_sequence", o->stop, "usage", usage(o)));
+                   json_pack("{s:s, s:{s:s, s:s?}, s:o, s:o}", "type", "message_delta", "delta", "stop_reason",
+                             stop_reason(o->ending), "stop_sequence", o->stop, "usage", usage(o), "timings",
+                             answer_timings(o)));
     answer_message(a, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 

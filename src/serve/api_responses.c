@@ -22,6 +22,7 @@ static const struct field fields[] = {
     {"stream_options", FIELD_IGNORED, NULL},
     {"client_metadata", FIELD_IGNORED, NULL},
     {"truncation", FIELD_READ, NULL},
+    {"return_progress", FIELD_READ, NULL},
     {"previous_response_id", FIELD_NEUTRAL, "nothing is stored; send the whole conversation"},
     {"conversation", FIELD_NEUTRAL, "nothing is stored; send the whole conversation"},
     {"background", FIELD_NEUTRAL, NULL},
@@ -185,7 +186,8 @@ static bool read_rest(struct clerk *c, struct serve_request *r, const json_t *ro
     const char *truncation = NULL;
     if (!request_tokens_max(r, root, "max_output_tokens", f) || !request_stops(r, root, "stop", f) ||
         !read_integer(root, "top_logprobs", 0, REQUEST_PROBS_MAX, &n, f) ||
-        !read_bool(root, "parallel_tool_calls", &parallel, f) || !read_text(root, "truncation", &truncation, f) ||
+        !read_bool(root, "parallel_tool_calls", &parallel, f) ||
+        !read_bool(root, "return_progress", &r->progress_wanted, f) || !read_text(root, "truncation", &truncation, f) ||
         !request_format(c, r, json_object_get(json_object_get(root, "text"), "format"), "text.format", f))
         return false;
     if (truncation && strcmp(truncation, "disabled") != 0)

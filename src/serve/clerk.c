@@ -229,7 +229,8 @@ static void handle(struct clerk *c, struct exchange *x)
         answer_begin(&x->answer, r, x->endpoint->writer);
         if (!scheduler_submit(c->server->scheduler, x, &f))
             exchange_fault(x, &f);
-        else if (r->stream && !r->schema) /* with a schema the stream begins when that has proved good: job_begin */
+        else if (r->stream && !r->schema) /* with a schema the stream begins when that has proved good (job_begin), or
+                                           * has been silent for long (warden.c) */
             exchange_begin(x);            /* the headers now: the client knows that its request is at work */
     }
     buffer_free(&out);

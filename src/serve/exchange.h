@@ -26,6 +26,7 @@ enum event_kind {
     EVENT_CALL_END,
     EVENT_PROBS,    /* of one token */
     EVENT_PROGRESS, /* of the prompt */
+    EVENT_BEGIN,    /* a session works on it: `progress` says what of the prompt was known */
     EVENT_ALIVE,    /* nothing has happened for a while */
     EVENT_END,
 };

@@ -168,6 +168,11 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
+    struct event *begin = calloc(1, sizeof *begin);
+    if (!begin) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for an answer's beginning");
+    begin->kind = EVENT_BEGIN;
+    begin->progress.reused = n_reused;
+    exchange_push(j->x, begin);
     j->state = JOB_PREFILL;
     if (r->stream) exchange_begin(j->x);
     return SLUICE_OK;
@@ -319,17 +324,17 @@ void job_token(struct job *j, size_t room)
 void job_progress(struct job *j, size_t done)
 {
     const uint64_t now = server_now_ns();
-    if (!j->x->request.progress_wanted || !j->x->request.stream || now - j->progress_ns < PROGRESS_EVERY_NS) return;
+    const size_t total = j->x->request.n_ids;
+    if (!j->x->request.progress_wanted || !j->x->request.stream) return;
+    if (now - j->progress_ns < PROGRESS_EVERY_NS && (done < total || j->progress_over)) return;
     struct event *e = calloc(1, sizeof *e);
     if (!e) return;
     j->progress_ns = now;
-    const size_t computed = done > j->n_reused ? done - j->n_reused : 0, left = j->x->request.n_ids - done;
+    j->progress_over = done >= total;
+    const size_t computed = done > j->n_reused ? done - j->n_reused : 0, left = total - done;
     e->kind = EVENT_PROGRESS;
-    e->progress = (struct progress){.done = done,
-                                    .total = j->x->request.n_ids,
-                                    .reused = j->n_reused,
-                                    .elapsed_ns = now - j->begin_ns,
-                                    .left_ns = UINT64_MAX};
+    e->progress = (struct progress){
+        .done = done, .total = total, .reused = j->n_reused, .elapsed_ns = now - j->begin_ns, .left_ns = UINT64_MAX};
     if (computed) e->progress.left_ns = (uint64_t)((double)(now - j->begin_ns) / (double)computed * (double)left);
     exchange_push(j->x, e);
 }

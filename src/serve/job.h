@@ -32,6 +32,7 @@ struct job {
     struct buffer forced;        /* the text of a call that was asked for, if it is one of several tools */
     bool forced_begun;
     bool parser_failed; /* memory ran out */
+    bool progress_over; /* the end of the prompt was told */
     bool calls_over;    /* the one call that was wanted is there */
     struct outcome outcome;
     uint64_t submitted_ns, begin_ns, first_ns, progress_ns;

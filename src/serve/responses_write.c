@@ -198,8 +198,12 @@ static void event(struct answer *a, const struct event *e)
         if (!a->probs) a->probs = json_array();
         json_array_append_new(a->probs, answer_probs_openai(e->probs));
         break;
-    case EVENT_ALIVE: buffer_word(&a->out, ": still at work\n\n"); break;
-    case EVENT_PROGRESS:
+    case EVENT_ALIVE: buffer_word(&a->out, ANSWER_ALIVE); break;
+    case EVENT_PROGRESS: /* of a type of our own: clients pass over those that they do not know */
+        tell(a, "response.prompt_progress", json_pack("{s:o}", "prompt_progress", answer_progress(&e->progress)),
+             false);
+        break;
+    case EVENT_BEGIN:
     case EVENT_END: break;
     }
 }

@@ -58,6 +58,13 @@ static void see_off(struct server *s, uint64_t number)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Lock held: a stream, begun or still to begin, of which nothing is on its way. */
+static bool is_silent(const struct exchange *x)
+{
+    if (!x->connection || !x->generates || x->first_event) return false;
+    return x->state == EXCHANGE_STREAMING || (x->state == EXCHANGE_WAITING && x->request.stream);
+}
+
 /* A stream that has been silent: proxies and clients give up on those. */
 static void tick(struct server *s)
 {
@@ -65,8 +72,7 @@ static void tick(struct server *s)
     for (;;) {
         pthread_mutex_lock(&s->lock);
         struct exchange *x = s->exchanges;
-        while (x && !(silence && x->connection && x->state == EXCHANGE_STREAMING && x->generates && !x->first_event &&
-                      now > x->last_event_ns && now - x->last_event_ns >= silence))
+        while (x && !(silence && is_silent(x) && now > x->last_event_ns && now - x->last_event_ns >= silence))
             x = x->next;
         if (x) exchange_hold(x);
         pthread_mutex_unlock(&s->lock);
@@ -74,6 +80,7 @@ static void tick(struct server *s)
         struct event *e = calloc(1, sizeof *e);
         if (e) e->kind = EVENT_ALIVE;
         exchange_push(x, e);
+        exchange_begin(x); /* one whose schema waits to be looked at: what is wrong with it comes in the stream, then */
         exchange_release(x);
         if (!e) return;
     }

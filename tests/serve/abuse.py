@@ -213,18 +213,23 @@ class Limits(Shared):
 
 class Ends(unittest.TestCase):
     def test_the_queue_is_full(self):
-        s = Server("--queue", "1", "--keep-alive", "1")
+        s = Server("--queue", "2", "--keep-alive", "1")
         running, _ = begin(s, LONG)
-        queued = s.raw(raw_post(chat("x", max_tokens=2, stream=True)))
-        s.wait_for("queue_length", 1)
+        queued, wrong = (s.raw(raw_post(chat("x", stream=True, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})))
+                         for schema in ({"enum": [7]}, {"type": "object", "patternProperties": {}}))
+        s.wait_for("queue_length", 2)
         status, headers, body = s.request("POST", CHAT, chat("x"))
         self.assertEqual((status, "Retry-After" in headers, json.loads(body)["error"]["type"]), (429, True, "rate_limit_exceeded"))
         self.assertEqual(json.loads(s.request("POST", "/v1/messages", chat("x"))[2])["error"]["type"], "rate_limit_error")
+        waits = [r.recv(4096) for r in (queued, wrong)]  # a sign of life each, though their schemas were not looked at
         running.close()
-        got = b""
-        while b"[DONE]" not in got:
-            got += queued.recv(4096) or self.fail(got)
-        queued.close()
+        for r, got, last in zip((queued, wrong), waits, (b"[DONE]", b"patternProperties")):
+            while last not in got:
+                got += r.recv(4096) or self.fail(got)
+            r.close()
+            self.assertIn(b" 200 ", got[:20])
+            self.assertLess(got.index(b": still at work"), got.index(b"data: "))
+            self.assertIn(last, got[got.index(b"data: "):])
         s.stop()
 
     def test_what_was_accepted_is_finished(self):

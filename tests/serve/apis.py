@@ -71,6 +71,10 @@ class Messages(Shared):
         used = [m for e, m in got if e == "message_delta"][0]["usage"]
         self.assertEqual(used["input_tokens"] + used["cache_read_input_tokens"], plain["usage"]["input_tokens"] + plain["usage"]["cache_read_input_tokens"])
         self.assertGreater(used["cache_read_input_tokens"], 0)
+        begun = got[0][1]["message"]["usage"]
+        self.assertEqual({k: begun[k] for k in begun if k != "output_tokens"}, {k: used[k] for k in used if k != "output_tokens"})
+        timings = [m for e, m in got if e == "message_delta"][0]["timings"]
+        self.assertEqual((timings["cache_n"], timings["prompt_n"], timings["predicted_n"]), (used["cache_read_input_tokens"], used["input_tokens"], 6))
 
     def test_count_system_stop_and_a_begun_answer(self):
         count = self.server.post("/v1/messages/count_tokens", self.body())["input_tokens"]
@@ -123,6 +127,31 @@ class Responses(Shared):
         # calls and their results, which this model's format does not know
         calls = items[:2] + [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c1", "output": "7"}]
         self.assertIn("tools", json.dumps(self.server.post(self.PATH, {"input": calls}, code=400)))
+
+
+class Progress(Shared):
+    WORDS = ("--threads", "1", "--chunk", "2")
+
+    def test_of_all_four(self):
+        """What is still to do is told from what is done: the time of what was computed, for each token that is left."""
+        words = "It was the best of times, it was the worst of times. " * 6
+        said = [{"role": "user", "content": words}]
+        for path, body in (("/v1/chat/completions", {"messages": said}), ("/v1/completions", {"prompt": "So: " + words}), ("/v1/messages", {"messages": said}),
+                           ("/v1/responses", {"input": words})):
+            limit = {"max_output_tokens" if path == "/v1/responses" else "max_tokens": 1}
+            got = self.server.stream(path, {**body, **limit, "return_progress": True})
+            told = [m["prompt_progress"] for _, m in got if "prompt_progress" in m]
+            self.assertEqual(set(told[0]), {"total", "cache", "processed", "time_ms", "time_left_ms"}, path)
+            self.assertEqual((told[-1]["processed"], told[-1]["time_left_ms"]), (told[-1]["total"], 0), path)
+            for p in told:
+                done = p["processed"] - p["cache"]
+                if done <= 0:
+                    self.assertIsNone(p["time_left_ms"])
+                else:
+                    left = (p["total"] - p["processed"]) / done
+                    self.assertLessEqual(abs(p["time_left_ms"] - p["time_ms"] * left), 1 + left, path)
+            self.assertEqual(sorted(p["processed"] for p in told), [p["processed"] for p in told])
+            self.server.post(path, {**body, "return_progress": 1}, code=400)
 
 
 TEMPLATE = """{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}\
