@@ -1,12 +1,14 @@
 /* A library in place of libsluice, for tests of the program: a model whose text is known beforehand.
  *
  * Tokens are bytes; 256 is BOS, 257 the end. The model "file" is a text: its first line holds settings, the rest is
- * what the model answers to any prompt, byte by byte, and then the end. Settings, separated by spaces: ctx=N, slow (10
- * ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the answer is repeated),
- * endless-text (encoding takes 30 s), stubborn (eval heeds no cancel), dense (no experts), figures (evaluating fills
- * every figure of struct sluice_stats), idle=N (sluice_idle has N slices of work of 5 ms, and says a line in the
- * first). FAKE_LOG names a file that gets a line for each call: "encode BYTES", "eval N", "rewind N", "idle MS",
- * "hotlist MAX". FAKE_OPTIONS names a file that gets a line for each engine: what it was opened with. */
+ * what the model answers to any prompt, byte by byte, and then the end. Settings, separated by spaces: template (the
+ * second line is the chat template; a prompt is the JSON that it would get), opened (a prompt ends with <think>),
+ * ctx=N, slow (10 ms a token), nobos, broken (refused as a damaged model), huge (refused for memory), forever (the
+ * answer is repeated), pace=N (N ms a token), endless-text (encoding takes 30 s), stubborn (eval heeds no cancel),
+ * dense (no experts), figures (evaluating fills every figure of struct sluice_stats), idle=N (sluice_idle has N slices
+ * of work of 5 ms, and says a line in the first). FAKE_LOG names a file that gets a line for each call: "encode BYTES",
+ * "eval N", "rewind N", "idle MS", "hotlist MAX". FAKE_OPTIONS names a file that gets a line for each engine: what it
+ * was opened with. */
 #include "sluice.h"
 
 #include "base/error.h"
@@ -23,10 +25,10 @@
 
 struct sluice_engine {
     struct sluice_options options;
-    char *path, *text, *answer;
+    char *path, *text, *answer, *template;
     uint32_t ctx;
-    uint32_t idle_left;
-    bool slow, slowtext, stubborn, nobos, forever, dense, figures, idled;
+    uint32_t idle_left, pace_ms;
+    bool slowtext, stubborn, nobos, forever, dense, figures, opened, idled;
     atomic_bool cancelled;
     struct sluice_stats stats;
 };
@@ -100,14 +102,21 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
     e->text = text;
     e->answer = strchr(text, '\n');
     e->answer = e->answer ? e->answer + 1 : text + bytes;
+    if (has(text, "template")) {
+        const size_t line = strcspn(e->answer, "\n");
+        e->template = strndup(e->answer, line);
+        e->answer += line + (e->answer[line] != '\0');
+    }
     const char *ctx = strstr(text, "ctx=");
     e->ctx = o->ctx ? o->ctx : ctx ? (uint32_t)atoi(ctx + 4) : 4096;
-    e->slow = has(text, "slow");
+    const char *pace = strstr(text, "pace=");
+    e->pace_ms = has(text, "slow") ? 10 : pace && has(text, "pace=") ? (uint32_t)atoi(pace + 5) : 0;
     e->slowtext = has(text, "endless-text");
     e->stubborn = has(text, "stubborn");
     e->nobos = has(text, "nobos");
     e->forever = has(text, "forever");
     e->dense = has(text, "dense");
+    e->opened = has(text, "opened");
     e->figures = has(text, "figures");
     const char *idle = strstr(text, "idle=");
     e->idle_left = idle ? (uint32_t)atoi(idle + 5) : 0;
@@ -129,6 +138,7 @@ enum sluice_status sluice_engine_open(const struct sluice_options *o, sluice_eng
 void sluice_engine_close(sluice_engine *e)
 {
     free(e->path);
+    free(e->template);
     free(e->text);
     free(e);
 }
@@ -327,16 +337,24 @@ enum sluice_status sluice_chat_encode(const sluice_engine *e, const struct sluic
     return status;
 }
 
-/* The server is tested with the real library alone. */
 enum sluice_status sluice_chat_encode_json(const sluice_engine *e, const char *vars, size_t bytes, int32_t **ids,
                                            size_t *n_ids, struct sluice_error *err)
 {
-    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+    static const char thinks[] = "<think>";
+    const size_t more = e->opened ? sizeof thinks - 1 : 0;
+    *ids = calloc(bytes + more, sizeof **ids);
+    for (size_t i = 0; i < bytes; i++) (*ids)[i] = (unsigned char)vars[i];
+    for (size_t i = 0; i < more; i++) (*ids)[bytes + i] = thinks[i];
+    *n_ids = bytes + more;
+    return SLUICE_OK;
 }
 enum sluice_status sluice_eval_together(sluice_engine *e, const struct sluice_part *parts, size_t n_parts,
                                         struct sluice_error *err)
 {
-    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+    enum sluice_status st = SLUICE_OK;
+    for (size_t i = 0; i < n_parts && !st; i++)
+        st = sluice_eval(parts[i].session, parts[i].ids, parts[i].n, parts[i].logits, NULL, NULL, err);
+    return st;
 }
 enum sluice_status sluice_respell(const sluice_engine *e, const int32_t *ids, size_t n, int32_t **out, size_t *n_out,
                                   struct sluice_error *err)
@@ -352,17 +370,24 @@ enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *v
 enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, size_t bytes, sluice_grammar **out,
                                        struct sluice_error *err)
 {
-    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+    *out = calloc(1, 1);
+    return SLUICE_OK;
 }
 void sluice_grammar_reset(sluice_grammar *g) {}
-void sluice_grammar_free(sluice_grammar *g) {}
+void sluice_grammar_free(sluice_grammar *g) { free(g); }
+/* The answer is what it is, and is hoped to be of that shape. */
 enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
                                              struct sluice_error *err)
 {
-    return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
+    return sluice_sample(s, id, err);
 }
-const char *sluice_chat_template(const sluice_engine *e) { return NULL; }
-size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out) { return 0; }
+const char *sluice_chat_template(const sluice_engine *e) { return e->template; }
+size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out)
+{
+    if (id >= 256) return 0;
+    *out = (char)id;
+    return 1;
+}
 size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max) { return 0; }
 
 const char *sluice_chat_stop(const sluice_engine *e) { return "<end>"; }
@@ -387,8 +412,8 @@ enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct slu
 
 static void spend(sluice_engine *e)
 {
-    struct timespec pause = {0, 10000000};
-    if (e->slow) nanosleep(&pause, NULL);
+    struct timespec pause = {0, (long)e->pace_ms * 1000000};
+    if (e->pace_ms) nanosleep(&pause, NULL);
 }
 
 enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, size_t n, size_t *n_ready,

@@ -36,9 +36,9 @@ def with_template(template, path):
 class Server:
     """One server; stop() asserts that it ends well and gives what it wrote to standard error."""
 
-    def __init__(self, *words, model=DEMO, wait=True):
+    def __init__(self, *words, model=DEMO, wait=True, program=PROGRAM):
         self.err = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([PROGRAM, "serve", "-m", model, "--port", "0", *words], stdout=subprocess.PIPE, stderr=self.err,
+        self.process = subprocess.Popen([program, "serve", "-m", model, "--port", "0", *words], stdout=subprocess.PIPE, stderr=self.err,
                                         env=ENV, preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
         self.url = self.process.stdout.readline().decode().strip()
         self.port = int(self.url.rsplit(":", 1)[1]) if self.url else 0
