@@ -11,6 +11,10 @@ MODEL ?= models/demo.gguf
 all: $(BUILD)/build.ninja
 	@meson compile -C $(BUILD)
 
+# The program alone, without tests and benchmarks.
+program: $(BUILD)/build.ninja
+	@meson compile -C $(BUILD) src/cli/sluice:executable
+
 # Always asked, at no cost when nothing is missing: a build directory can outlive a library that it needs.
 $(BUILD)/build.ninja: bootstrap
 	@test -f $@ || meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX) $(MESON_OPTIONS)
@@ -18,7 +22,7 @@ $(BUILD)/build.ninja: bootstrap
 bootstrap:
 	@scripts/bootstrap build
 
-demo: all
+demo: program
 	@SLUICE=$(SLUICE) scripts/demo
 
 # All tests: also those in a browser and with the clients of npm, where these can be had.
@@ -30,7 +34,7 @@ test: all
 matrix: all
 	@SLUICE_MATRIX=full scripts/run-tests $(BUILD) --suite matrix --timeout-multiplier $(MATRIX_TIMEOUT_FACTOR)
 
-bench: all
+bench: program
 	@$(SLUICE) bench -m $(MODEL)
 
 asan:
@@ -62,7 +66,8 @@ clean:
 	rm -rf $(BUILD) build-asan build-tsan build-arm build-fuzz build-gcc build-clang
 
 help:
-	@echo 'make              build the release program and library in $(BUILD)/'
+	@echo 'make              build everything in $(BUILD)/: program, library, tests'
+	@echo 'make program      the program alone, in less time'
 	@echo 'make demo         the bundled model writes inside a budget smaller than its file'
 	@echo 'make test         the test suite; the last line counts'
 	@echo 'make matrix       the full invariance matrix (long)'
@@ -74,4 +79,4 @@ help:
 	@echo 'make check        includes and formatting; make format mends the latter'
 	@echo 'make clean        removes the build directories'
 
-.PHONY: all bootstrap demo test matrix bench asan tsan test-arm fuzz check install format clean help
+.PHONY: all program bootstrap demo test matrix bench asan tsan test-arm fuzz check install format clean help
