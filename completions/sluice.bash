@@ -79,7 +79,7 @@ _sluice()
         ;;
     plan)
         case "$prev" in
-            --model|-m|--kv-dir)
+            --model|-m|--kv-dir|--disk)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
@@ -90,7 +90,7 @@ _sluice()
             --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--simulate-used-memory|--prefetch|--pre)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --disk --json --quiet --verbose --help"
         words=files
         ;;
     inspect)

@@ -103,7 +103,7 @@ complete -c sluice -n '__fish_seen_subcommand_from quantize' -l tensor-type -x -
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l requantize -d 'also convert tensors that are quantised already, which loses quality twice'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l policy -x -d 'policies to compare, with commas between them, or all'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l sizes -x -d 'slots of each layer, with commas between them; K: experts used a token'
-complete -c sluice -n '__fish_seen_subcommand_from replay' -l disk -r -F -d 'how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk, from which it is measured (64 MiB are read, as by sluice doctor)'
+complete -c sluice -n '__fish_seen_subcommand_from plan replay' -l disk -r -F -d 'how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk (with plan the model itself will do), from which it is measured (64 MiB are read, as by sluice doctor)'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l plot -r -F -d 'draw the curves (SVG)'
 complete -c sluice -n '__fish_seen_subcommand_from help' -l man -d 'print the manual page'
 complete -c sluice -n '__fish_seen_subcommand_from help' -l completion -x -a 'bash zsh fish' -d 'print the completions of a shell'

@@ -19,6 +19,7 @@ struct machine {
     char uring_why[160];
     bool measured;
     struct doctor_disk disk;
+    uint64_t token_bytes; /* of experts, of the model that was measured; 0: it is none */
 };
 
 /* The same conditions as in room kernel's table.c (which this program may not include), without its self-check. */
@@ -103,8 +104,27 @@ static void print_machine(const struct machine *m)
     if (!m->uring) out_printf("              reads go through worker threads instead, a little slower\n");
 }
 
+/* What a token of the model in this file uses; 0: it is no model with experts that runs here. */
+static uint64_t look_into(const char *path)
+{
+    struct sluice_options options;
+    struct sluice_error err;
+    struct sluice_model_info info;
+    sluice_engine *engine = NULL;
+    const size_t n = strlen(path);
+    if (n < 5 || strcmp(path + n - 5, ".gguf") != 0) return 0;
+    sluice_options_init(&options);
+    options.model_path = path;
+    options.plan_only = true;
+    if (sluice_engine_open(&options, &engine, &err)) return 0;
+    sluice_model_info(engine, &info);
+    const uint64_t bytes = info.n_expert ? info.expert_bytes_per_token : 0;
+    sluice_engine_close(engine);
+    return bytes;
+}
+
 /* A sentence a finding. */
-static void explain(const struct doctor_disk *d, char lines[4][256])
+static void explain(const struct doctor_disk *d, uint64_t token_bytes, char lines[4][256])
 {
     double best = doctor_best_rate(d), one = 0, deep = 0;
     for (unsigned b = 0; b < DOCTOR_BLOCKS; b++) { /* at the block size where depth tells most */
@@ -118,13 +138,19 @@ static void explain(const struct doctor_disk *d, char lines[4][256])
         snprintf(lines[n++], 256,
                  "This file system gives no direct reads: they go through the page cache, which takes memory and time, "
                  "and these figures may be the cache's.");
-    snprintf(lines[n++], 256,
-             "At best %.2f GB/s: a token that misses 100 MB of experts waits about %.0f ms for the disk%s.", best / 1e9,
-             best > 0 ? 1e11 / best : 0,
-             best >= 3e9   ? " (a fast NVMe disk)"
-             : best >= 1e9 ? " (an NVMe disk of the slower kind, or a virtual one)"
-             : best >= 3e8 ? " (as a SATA disk: expect it to be the limit)"
-                           : " (too slow for streaming: keep the model elsewhere, or give more memory)");
+    const char *kind = best >= 3e9   ? "a fast NVMe disk"
+                       : best >= 1e9 ? "an NVMe disk of the slower kind, or a virtual one"
+                       : best >= 3e8 ? "as a SATA disk: expect it to be the limit"
+                                     : "too slow for streaming: keep the model elsewhere, or give more memory";
+    if (token_bytes && best > 0)
+        snprintf(lines[n++], 256,
+                 "At best %.2f GB/s: a token of this model, which uses %.0f MB of experts, waits at least %.0f ms for "
+                 "the disk at 50 %% hits, %.0f ms at 90 %% (%s).",
+                 best / 1e9, (double)token_bytes / 1e6, (double)token_bytes * 0.5e3 / best,
+                 (double)token_bytes * 0.1e3 / best, kind);
+    else
+        snprintf(lines[n++], 256, "At best %.2f GB/s: a token that misses 100 MB of experts waits about %.0f ms (%s).",
+                 best / 1e9, best > 0 ? 1e11 / best : 0, kind);
     if (one > 0 && deep > 1.5 * one)
         snprintf(lines[n++], 256,
                  "Many reads at once help (up to %.1f times), and Sluice keeps up to 32 in flight. Another program "
@@ -136,7 +162,7 @@ static void explain(const struct doctor_disk *d, char lines[4][256])
     while (n < 4) lines[n++][0] = '\0';
 }
 
-static void print_disk(const struct doctor_disk *d)
+static void print_disk(const struct doctor_disk *d, uint64_t token_bytes)
 {
     char a[24], lines[4][256];
     if (d->scratch)
@@ -156,7 +182,7 @@ static void print_disk(const struct doctor_disk *d)
         for (unsigned q = 0; q < DOCTOR_DEPTHS; q++) out_printf(" %12.0f", d->bytes_per_s[b][q] / 1e6);
         out_printf("\n");
     }
-    explain(d, lines);
+    explain(d, token_bytes, lines);
     for (unsigned i = 0; i < 4 && lines[i][0]; i++) out_printf("%s\n", lines[i]);
 }
 
@@ -167,7 +193,7 @@ static json_t *bytes_or_null(uint64_t bytes)
     return bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)bytes);
 }
 
-static json_t *json_disk(const struct doctor_disk *d)
+static json_t *json_disk(const struct doctor_disk *d, uint64_t token_bytes)
 {
     json_t *reads = json_array(), *meaning = json_array();
     char lines[4][256];
@@ -176,7 +202,7 @@ static json_t *json_disk(const struct doctor_disk *d)
             json_array_append_new(reads,
                                   json_pack("{s:I, s:I, s:f}", "block_bytes", (json_int_t)doctor_block_bytes[b],
                                             "depth", (json_int_t)doctor_depth[q], "bytes_per_s", d->bytes_per_s[b][q]));
-    explain(d, lines);
+    explain(d, token_bytes, lines);
     for (unsigned i = 0; i < 4 && lines[i][0]; i++) json_array_append_new(meaning, json_string(lines[i]));
     return json_pack("{s:o, s:b, s:I, s:s, s:b, s:I, s:s, s:I, s:o, s:o}", "path",
                      out_json_text(d->path, strlen(d->path)), "scratch", d->scratch, "file_bytes",
@@ -198,7 +224,7 @@ static json_t *json_machine(const struct machine *m)
         "cgroup_used_bytes", (json_int_t)m->memory.cgroup_used_bytes, "limit_bytes", (json_int_t)m->limit_bytes,
         "memlock_bytes", bytes_or_null(m->memory.memlock_bytes), "can_ipc_lock", m->memory.can_ipc_lock);
     return json_pack("{s:o, s:o, s:{s:b, s:s}, s:o}", "cpu", cpu, "memory", memory, "io_uring", "available", m->uring,
-                     "why", m->uring_why, "disk", m->measured ? json_disk(&m->disk) : json_null());
+                     "why", m->uring_why, "disk", m->measured ? json_disk(&m->disk, m->token_bytes) : json_null());
 }
 
 int command_doctor(const struct cli_options *o)
@@ -220,11 +246,12 @@ int command_doctor(const struct cli_options *o)
     if (o->n_words) {
         m->measured = doctor_measure(o->words[0], cli_flag(o, OPT_FULL), &m->disk, &err) == SLUICE_OK;
         if (!m->measured) code = report_error(&err);
+        if (m->measured && !m->disk.scratch) m->token_bytes = look_into(m->disk.path);
     }
     if (json && code == 0)
         out_json(json_machine(m));
     else if (m->measured)
-        print_disk(&m->disk);
+        print_disk(&m->disk, m->token_bytes);
     else if (code == 0)
         out_printf("disk          not measured: 'sluice doctor DIRECTORY' reads 64 MiB there\n");
     free(m);

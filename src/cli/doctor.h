@@ -3,6 +3,7 @@
 #define CLI_DOCTOR_H
 
 #include "base/error.h"
+#include "cli/report.h"
 #include "io/io.h"
 
 #define DOCTOR_BLOCKS 3
@@ -26,6 +27,12 @@ struct doctor_disk {
 /* path: a file, or a directory (its largest file, or a scratch file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
 enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err);
 double doctor_best_rate(const struct doctor_disk *d); /* bytes a second, at the block size and depth that suit it */
+
+/* --disk: a number of MB/s, or a file whose disk is measured. *disk: MB/s, 0 if nothing is said of it. */
+enum sluice_status doctor_find_disk(const struct cli_options *o, struct report *r, double *disk,
+                                    struct sluice_error *err);
+/* Bytes a second that so many threads read from memory now, which takes a moment and 256 MiB; 0: not to be had. */
+double doctor_memory_rate(unsigned threads);
 
 /* CPUs that the process may use. */
 unsigned doctor_processors(void);

@@ -39,7 +39,8 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                    0, 0, ""},
     [CLI_PLAN] = {"plan", "-m MODEL [options]", "show how memory would be used, and load nothing",
                   "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
-                  "read for a token. Nothing of the weights is read.",
+                  "read for a token. With --disk also how many tokens a second the disk and the memory would allow at "
+                  "some hit rates. Nothing of the weights is read, but by --disk MODEL.",
                   0, 1, "files"},
     [CLI_INSPECT] = {"inspect", "MODEL [--memory SIZE] [--json]",
                      "show what is in a GGUF file, and whether Sluice runs it",
@@ -316,10 +317,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "policies to compare, with commas between them, or all"},
     {OPT_SIZES, TASK, "sizes", 0, CLI_TEXT, false, false, "LIST", NULL, 0, 0, "2K,3K,4K,6K,8K", CLI_BIT(CLI_REPLAY),
      "slots of each layer, with commas between them; K: experts used a token"},
-    {OPT_DISK, TASK, "disk", 0, CLI_PATH, false, false, "SPEED", NULL, 0, 0, NULL, CLI_BIT(CLI_REPLAY),
-     "how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk, from "
-     "which "
-     "it is measured (64 MiB are read, as by sluice doctor)"},
+    {OPT_DISK, TASK, "disk", 0, CLI_PATH, false, false, "SPEED", NULL, 0, 0, NULL,
+     CLI_BIT(CLI_REPLAY) | CLI_BIT(CLI_PLAN),
+     "how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk (with plan "
+     "the model itself will do), from which it is measured (64 MiB are read, as by sluice doctor)"},
     {OPT_PLOT, TASK, "plot", 0, CLI_PATH, false, false, "FILE", NULL, 0, 0, NULL, CLI_BIT(CLI_REPLAY),
      "draw the curves (SVG)"},
     {OPT_MAN, TASK, "man", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_HELP),

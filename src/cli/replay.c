@@ -80,34 +80,6 @@ static enum sluice_status parse_policies(const char *text, struct replay_table *
     return SLUICE_OK;
 }
 
-/* A number of MB/s, or a file whose disk is measured. *disk: MB/s, 0 if nothing is said of it. */
-static enum sluice_status find_disk(const struct cli_options *o, struct report *r, double *disk,
-                                    struct sluice_error *err)
-{
-    const char *text = cli_given(o, OPT_DISK) ? cli_text(o, OPT_DISK) : NULL;
-    char *end;
-    *disk = 0;
-    if (!text) return SLUICE_OK;
-    double number = strtod(text, &end);
-    if (end != text && !*end) {
-        if (!(number >= 1) || !(number <= 1000000))
-            return base_fail(err, SLUICE_ERR_USAGE, "from 1 to 1000000; a file of that name is ./NAME",
-                             "--disk: '%.100s' MB/s is not a speed that is allowed", text);
-        *disk = number;
-        return SLUICE_OK;
-    }
-    struct doctor_disk *measured = malloc(sizeof *measured);
-    if (!measured) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
-    enum sluice_status status = doctor_measure(text, false, measured, err);
-    if (!status) {
-        *disk = doctor_best_rate(measured) / 1e6;
-        report_note(r, "the disk of %s reads %.0f MB/s%s", text, *disk,
-                    measured->direct ? "" : ", if that is not the page cache: there are no direct reads");
-    }
-    free(measured);
-    return status;
-}
-
 static enum sluice_status check_plot(const struct cli_options *o, struct sluice_error *err)
 {
     const char *plot = cli_given(o, OPT_PLOT) ? cli_text(o, OPT_PLOT) : NULL;
@@ -256,7 +228,7 @@ int command_replay(const struct cli_options *o)
     if (!status) status = parse_sizes(cli_text(o, OPT_SIZES), sizes, &asked.n_sizes, &err);
     if (!status) status = parse_policies(cli_text(o, OPT_POLICIES), &asked, &err);
     if (!status) status = check_plot(o, &err);
-    if (!status) status = find_disk(o, &r, &disk, &err);
+    if (!status) status = doctor_find_disk(o, &r, &disk, &err);
     for (unsigned i = 0; i < o->n_words && !status; i++) {
         tables[i] = asked;
         status = replay_one(o->words[i], sizes, &tables[i], &err);

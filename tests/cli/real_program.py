@@ -815,6 +815,26 @@ class Others(Folder):
         self.assertLess(seen["slots_floor_bytes"], seen["slots_bytes"])
         self.assertIn("expert slots", run("plan", DEMO, "--memory", "512M")[0].decode())
 
+    def test_plan_estimates_speed(self):
+        seen = json.loads(run("plan", DEMO, "--experts", "64", "--disk", "100", "--json", "-q")[0])
+        rates = seen["estimate"]["disk"]
+        self.assertAlmostEqual(rates[0]["hit_rate"], seen["slots_bytes"] / seen["slots_all_bytes"], places=6)
+        self.assertEqual([r["hit_rate"] for r in rates[1:]], [0.5, 0.75, 0.9])
+        for rate in rates:
+            self.assertAlmostEqual(rate["tokens_per_second"] * (1 - rate["hit_rate"]) * seen["expert_bytes_per_token"] / 1e8, 1, places=5)
+        self.assertGreater(seen["estimate"]["memory_tokens_per_second"], 0)
+        out, err = run("plan", DEMO, "--experts", "64", "--disk", DEMO)
+        self.assertRegex(out.decode(), r"at 25/50/75/90 % hits at most [0-9./]+ tokens/s by the disk's [0-9]+ MB/s")
+        self.assertIn("assumed: ", out.decode())
+        self.assertIn("the disk of ", err.decode())
+        out, err = run("plan", DEMO, "--experts", "100%", "--disk", "100")  # nothing is read
+        self.assertNotIn("% hits", out.decode())
+        self.assertIn("by the memory", out.decode())
+        out, err = run("plan", DEMO)
+        self.assertNotIn("tokens/s", out.decode())
+        self.assertIn("--disk", err.decode())
+        run("plan", DEMO, "--disk", "0", code=2)
+
     def test_perplexity_knows_prose_from_noise(self):
         found = {}
         for name, text in [("prose", "It was the best of times, it was the worst of times. " * 12), ("noise", "qx zvw kj! 93 ~{ vvq" * 25)]:
@@ -848,6 +868,7 @@ class Others(Folder):
         seen = json.loads(run("doctor", DEMO, "--json")[0])
         self.assertEqual((seen["disk"]["scratch"], seen["disk"]["path"]), (False, DEMO))
         self.assertIn("not measured", run("doctor")[0].decode())
+        self.assertIn("a token of this model, which uses 4 MB of experts", run("doctor", DEMO)[0].decode())
 
     @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs names of open files")
     def test_doctor_killed_leaves_nothing(self):
