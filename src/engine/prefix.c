@@ -200,8 +200,7 @@ bool prefix_take(sluice_session *s, const int32_t *ids, const struct prefix_offe
     memcpy(s->ids + own, ids + own, (o->n - own) * sizeof *ids);
     s->n = o->n;
     if (t->stateful) model_state_taken(&s->kv.state, o->n);
-    t->items[o->item].uses++;
-    prefix_tree_touch(t, o->item);
+    prefix_tree_used(t, o->item);
     return true;
 }
 

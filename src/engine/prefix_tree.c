@@ -188,9 +188,23 @@ uint32_t prefix_tree_victim(struct prefix_tree *t, enum prefix_tier tier)
     return item;
 }
 
+/* 1, and 1 more each time that the number of uses has doubled: with 1, 3, 7, ... uses. */
+static double worth(const struct prefix_item *i)
+{
+    double w = 1;
+    for (uint32_t uses = i->uses; uses > 0; uses = (uses - 1) / 2) w += 1;
+    return w;
+}
+
 void prefix_tree_touch(struct prefix_tree *t, uint32_t item)
 {
-    for (; item != PREFIX_NONE; item = t->items[item].parent) rate(t, item, 1.0);
+    for (; item != PREFIX_NONE; item = t->items[item].parent) rate(t, item, worth(&t->items[item]));
+}
+
+void prefix_tree_used(struct prefix_tree *t, uint32_t item)
+{
+    for (uint32_t i = item; i != PREFIX_NONE; i = t->items[i].parent) t->items[i].uses += t->items[i].uses < UINT32_MAX;
+    prefix_tree_touch(t, item);
 }
 
 void prefix_tree_outdated(struct prefix_tree *t, uint32_t item)

@@ -12,10 +12,12 @@
  * Token ids are compared themselves; a hash only finds the place. What an item stands for (its payload: rows of a KV
  * cache, floats of a state) is opaque bytes in pages of one block of memory, or nowhere here (only on the disk).
  *
- * Who leaves: an item has a rank in each tier (memory, disk). It is the tier's clock at its last use plus its weight;
- * the clock is the rank of the last one that left. So what was used lately or often stays longer, and nothing stays for
- * ever because it was used once (the GreedyDual idea: Cao and Irani, 1997). The least rank of those that may leave is
- * on top of a heap: O(log n).
+ * Who leaves: an item has a rank in each tier (memory, disk). It is the tier's clock when it was last touched plus its
+ * weight; the clock is the rank of the last one that left. So what was used lately or often stays longer, and nothing
+ * stays for ever because it was used once (GreedyDual with frequency: Cao and Irani, 1997; Cherkasova, 1998). The
+ * weight grows with the logarithm of the uses, so that a long conversation of yesterday gives way after some turns of
+ * today's. What it costs to compute an item again goes by its tokens, and so do its bytes: both leave the weight. The
+ * least rank of those that may leave is on top of a heap: O(log n).
  *
  * Owned by one thread; nothing is allocated after prefix_tree_init. */
 #ifndef ENGINE_PREFIX_TREE_H
@@ -37,10 +39,10 @@ struct prefix_item {
     uint64_t id;                                 /* never used twice */
     uint32_t parent, first_child, before, after; /* siblings */
     uint32_t next_in_bucket;
-    uint32_t from, n;                   /* positions [from, from + n); n == 0: a state at `from` */
-    uint32_t n_children, n_files_below; /* children; those of them with a file, or one that is due */
-    uint32_t pins;                      /* in use: does not leave */
-    uint32_t uses;
+    uint32_t from, n;                     /* positions [from, from + n); n == 0: a state at `from` */
+    uint32_t n_children, n_files_below;   /* children; those of them with a file, or one that is due */
+    uint32_t pins;                        /* in use: does not leave */
+    uint32_t uses;                        /* how often a session went on from it, or from what is below */
     uint32_t due_before, due_after;       /* in the order in which files are to be written */
     uint32_t page, n_pages;               /* first page of the payload; PREFIX_NONE: not in memory */
     uint8_t file;                         /* enum prefix_file */
@@ -127,8 +129,10 @@ void prefix_tree_get(const struct prefix_tree *t, uint32_t item, uint64_t at, vo
 void prefix_tree_pin(struct prefix_tree *t, uint32_t item);
 void prefix_tree_unpin(struct prefix_tree *t, uint32_t item);
 void prefix_tree_set_file(struct prefix_tree *t, uint32_t item, enum prefix_file file);
-/* It and everything above was used. */
+/* It and everything above is part of a text that somebody works on. */
 void prefix_tree_touch(struct prefix_tree *t, uint32_t item);
+/* A session went on from it: it and everything above saved their computing once more. */
+void prefix_tree_used(struct prefix_tree *t, uint32_t item);
 void prefix_tree_rank(struct prefix_tree *t, uint32_t item, double rank); /* among those that were never used here */
 /* A state that a later one of the same text stands for, unless it was used for others: leaves sooner. */
 void prefix_tree_outdated(struct prefix_tree *t, uint32_t item);

@@ -285,6 +285,30 @@ static void test_ranks(void **unused)
     end();
 }
 
+/* What was often gone on from stays while what came later and was never used leaves, but not for ever. */
+static void test_often_used(void **unused)
+{
+    (void)unused;
+    int32_t often[128], once[128];
+    struct prefix_match m;
+    for (int i = 0; i < 128; i++) often[i] = -1 - i;
+    begin(1 << 18, false);
+    keep(often, 128);
+    prefix_tree_find(&tree, often, 128, &m);
+    for (int i = 0; i < 7; i++) prefix_tree_used(&tree, m.run);
+    assert_int_equal(prefix_at(&tree, m.run)->uses, 7);
+    int n = 0;
+    for (bool there = true; there && n < 100; n++) {
+        for (int i = 0; i < 128; i++) once[i] = 1000 * n + i;
+        keep(once, 128);
+        assert_true(leave());
+        prefix_tree_find(&tree, often, 128, &m);
+        there = m.n == 128;
+    }
+    assert_in_range(n, 3, 5); /* three doublings: the clock must come up to its rank */
+    end();
+}
+
 /* Items on the disk: the order in which they are written, and who may leave which tier. */
 static void test_files(void **unused)
 {
@@ -336,7 +360,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random), cmocka_unit_test(test_small), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_states), cmocka_unit_test(test_ranks), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_states), cmocka_unit_test(test_ranks), cmocka_unit_test(test_often_used),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
