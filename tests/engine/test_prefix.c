@@ -71,7 +71,7 @@ static bool find(struct subject *x, const char *name, const char *kv_type)
 {
     char file[96];
     *x = (struct subject){0};
-    snprintf(file, sizeof file, "arch/%s%s.gguf", name, strchr(name, '-') ? "" : "-moe");
+    snprintf(file, sizeof file, "arch/%s%s.gguf", name, strstr(name, "-table") ? "" : "-moe");
     if (!support_golden(file, x->model)) return false;
     x->o = support_options(x->model);
     x->o.log = support_keep_line;
