@@ -136,6 +136,12 @@ void os_cpu(struct os_cpu *out);
 /* CPUs that the cgroup's quota amounts to, rounded up; 0: no quota. root: as for os_memory_at. */
 unsigned os_cpu_quota_at(const char *root);
 
+/* Memory nodes with memory, as bits (those below 64); 0: the kernel does not say. root: as for os_memory_at. */
+uint64_t os_numa_nodes_at(const char *root);
+/* The range's pages will come from these nodes in turn, unless the process has a policy of its own (numactl): then it
+ * stays. 0 or -errno (ENOSYS, EPERM: not possible here). Large reservations are spread by themselves. */
+int os_numa_spread(void *at, size_t bytes, uint64_t nodes);
+
 /* The name of the file system that holds an open file ("ext4", "xfs", "overlay", "0x...."). */
 void os_filesystem_name(int fd, char *out, size_t out_bytes);
 

@@ -32,6 +32,9 @@ int linux_release(void *user, void *at, size_t bytes);
 int linux_lock(void *user, const void *at, size_t bytes);
 int linux_unlock(void *user, const void *at, size_t bytes);
 
+/* numa.c */
+void linux_spread(void *at, size_t bytes);
+
 /* limits.c, pressure.c */
 void linux_memory(void *user, struct os_memory *out);
 void linux_pressure(void *user, struct os_pressure *out);

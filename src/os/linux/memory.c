@@ -5,8 +5,8 @@
  * the access away, so that a use after it is a fault and not a silent zero.
  *
  * Large reservations begin at a multiple of a huge page and ask for huge pages: they are touched faster and weights are
- * read with fewer TLB misses. A huge page is given only where all of it is committed, so no memory is held that was not
- * asked for. */
+ * read with fewer TLB misses. On machines with several memory nodes their pages come from all of them in turn (numa.c).
+ * A huge page is given only where all of it is committed, so no memory is held that was not asked for. */
 #include "os/linux/linux.h"
 
 #include <errno.h>
@@ -32,6 +32,7 @@ void *linux_reserve(void *user, size_t bytes)
     if (head) munmap(at, head);
     if (end < bytes + HUGE_PAGE_BYTES) munmap(at + end, bytes + HUGE_PAGE_BYTES - end);
     madvise(at + head, bytes, MADV_HUGEPAGE); /* a wish: refused where the kernel has none */
+    linux_spread(at + head, bytes);
     return at + head;
 }
 
