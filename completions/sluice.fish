@@ -83,7 +83,7 @@ complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-connections -x 
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-body -x -d 'largest body of a request, in MiB'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-header -x -d 'largest head of a request, in KiB'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-idle -x -d 'seconds after which a connection without a request is closed'
-complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-receive -x -d 'seconds of silence after which a request that is not complete is given up'
+complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-receive -x -d 'seconds in which a request must have arrived, from its first byte on'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-stall -x -d 'seconds after which a reader that takes nothing of its answer is given up'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l keep-alive -x -d 'seconds of silence after which a stream sends a sign of life; 0: never'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l temp -x -d 'temperature; 0 always takes the most probable token'

@@ -1,6 +1,7 @@
 /* The HTTP thread: libmicrohttpd with one internal thread and epoll. It receives requests, hands them on, lets their
  * connections rest while others work, and writes answers as they come. It never computes and never waits. */
 #include "serve/api.h"
+#include "serve/link.h"
 #include "serve/page.h"
 #include "serve/scheduler.h"
 #include "serve/server.h"
@@ -21,6 +22,12 @@
 static const char *header(struct MHD_Connection *c, const char *name)
 {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static struct link *link_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
 /* ---- who may ask ---- */
@@ -80,6 +87,8 @@ static enum MHD_Result send_response(struct server *s, struct MHD_Connection *c,
     if (status >= 400 && status < 500) atomic_fetch_add(&s->metrics.refused, 1);
     if (status == 429) atomic_fetch_add(&s->metrics.overloaded, 1);
     if (status == 401 || status == 403) atomic_fetch_add(&s->metrics.unauthorized, 1);
+    link_whole(s, link_of(c)); /* or nobody waits for the rest */
+    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.stall_s);
     enum MHD_Result result = MHD_queue_response(c, (unsigned)status, response);
     MHD_destroy_response(response);
     return result;
@@ -170,7 +179,6 @@ static enum MHD_Result send_stream(struct exchange *x, struct MHD_Connection *c)
     }
     MHD_add_response_header(response, "Cache-Control", "no-cache");
     MHD_add_response_header(response, "X-Accel-Buffering", "no");
-    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.stall_s);
     return send_response(s, c, 200, "text/event-stream; charset=utf-8", 0, response);
 }
 
@@ -200,6 +208,11 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     if (length && strtoull(length, NULL, 10) > s->options.body_bytes_max)
         return fault_set(f, 413, NULL, "the body has %.20s bytes, at most %zu are allowed (--max-body)", length,
                          s->options.body_bytes_max);
+    if (link_too_many(s, link_of(c))) {
+        fault_set(f, 503, NULL, "more than %u connections (--max-connections)", s->options.connections_max);
+        f->retry_s = 1;
+        return false;
+    }
     if (phase == SERVER_READY) return true;
     fault_set(f, 503, NULL, phase == SERVER_LOADING ? "the model is loading" : "the server is stopping");
     f->retry_s = phase == SERVER_LOADING ? 5 : 60;
@@ -215,6 +228,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     struct fault f;
     const struct endpoint *e = endpoint_find(method, path, &path_known);
     atomic_fetch_add(&s->metrics.requests, 1);
+    link_begin(s, link_of(c));
     const bool good = !strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f);
     if (!e || (!good && header(c, "anthropic-version"))) /* the list of models is every API's */
         e = !strncmp(path, "/v1/messages", 12) || header(c, "anthropic-version") ? &nowhere_anthropic : &nowhere;
@@ -369,6 +383,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *c, const char *
         *n = 0;
         return result;
     }
+    link_whole(user, link_of(c));
     return go_on(x, c, path, method);
 }
 
@@ -376,6 +391,8 @@ static void completed(void *user, struct MHD_Connection *c, void **state, enum M
 {
     struct server *s = user;
     struct exchange *x = *state;
+    link_rest(s, link_of(c));
+    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.idle_s);
     if (!x) return;
     *state = NULL;
     pthread_mutex_lock(&s->lock);
@@ -383,7 +400,6 @@ static void completed(void *user, struct MHD_Connection *c, void **state, enum M
     x->connection = NULL;
     x->resting = false;
     pthread_mutex_unlock(&s->lock);
-    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.idle_s);
     exchange_release(x);
 }
 
@@ -412,10 +428,15 @@ static void count_connections(void *user, struct MHD_Connection *c, void **socke
     struct server *s = user;
     if (!s->short_slices) take_short_slices();
     s->short_slices = true;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
         atomic_fetch_add(&s->metrics.connections, 1);
-    else
+        *socket_state = fd ? link_open(s, fd->connect_fd) : NULL;
+    } else {
         atomic_fetch_sub(&s->metrics.connections, 1);
+        link_close(s, *socket_state);
+        *socket_state = NULL;
+    }
 }
 
 static void take_line(void *user, const char *format, va_list args) BASE_PRINTF(2, 0);
@@ -435,7 +456,7 @@ enum sluice_status http_start(struct server *s, int listen_fd, struct sluice_err
     s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
         MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max,
+        (unsigned)o->connections_max + LINK_SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
         MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
     if (s->daemon) return SLUICE_OK;

@@ -1,4 +1,5 @@
 /* Where the server listens, and who may ask. */
+#include "serve/link.h"
 #include "serve/server.h"
 
 #include <arpa/inet.h>
@@ -133,7 +134,7 @@ bool listen_key_good(const struct server *s, const char *text)
 enum sluice_status listen_descriptors(struct server *s, struct sluice_error *err)
 {
     struct rlimit limit;
-    const rlim_t want = (rlim_t)s->options.connections_max + DESCRIPTORS_BESIDES;
+    const rlim_t want = (rlim_t)s->options.connections_max + LINK_SPARE + DESCRIPTORS_BESIDES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want) return SLUICE_OK;
     if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < want)
         return base_fail(err, SLUICE_ERR_USAGE, "raise the limit (ulimit -n), or give a smaller --max-connections",

@@ -20,6 +20,7 @@ struct metrics {
     atomic_ullong prompt_tokens, prompt_tokens_reused, generated_tokens;
     atomic_ullong steps, step_sequences; /* decode steps; sequences in them */
     atomic_ullong connections;           /* open now */
+    atomic_ullong timed_out, displaced;  /* connections: see link.h */
     struct metrics_histogram first_token, queue, duration;
 };
 

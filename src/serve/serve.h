@@ -15,11 +15,11 @@ struct serve_options {
     const char *cors;                    /* the origin that pages may come from, or "*"; NULL: none */
     size_t body_bytes_max, header_bytes_max;
     uint32_t connections_max, queue_max;
-    uint32_t idle_s;                 /* a connection without a request is closed after it */
-    uint32_t receive_s;              /* a request must have arrived within */
-    uint32_t stall_s;                /* a reader that takes nothing is given up after */
-    uint32_t keep_alive_s;           /* silence of a stream before a sign of life */
-    uint32_t tokens_max;             /* of an answer if the request says nothing; 0: what the context leaves */
+    uint32_t idle_s;       /* a connection that has sent nothing of a request is closed after it */
+    uint32_t receive_s;    /* a request must have arrived within, from its first byte on, and be read within */
+    uint32_t stall_s;      /* a reader that takes nothing is given up after */
+    uint32_t keep_alive_s; /* silence of a stream before a sign of life */
+    uint32_t tokens_max;   /* of an answer if the request says nothing; 0: what the context leaves */
     struct sluice_sampling sampling; /* if the request says nothing */
 
     /* Called from any of the server's threads, one at a time. */

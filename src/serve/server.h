@@ -12,6 +12,7 @@ struct MHD_Daemon;
 struct MHD_Response;
 struct serve_family;
 struct clerk;
+struct link;
 struct scheduler;
 
 #define SERVE_KEYS_MAX 64
@@ -37,9 +38,13 @@ struct server {
     pthread_mutex_t lock;       /* of what follows, and of the shared parts of exchanges */
     struct exchange *exchanges; /* alive */
     size_t n_exchanges, n_generating;
+    struct link *links; /* connections */
+    size_t n_links;
     uint64_t n_numbers;
     size_t body_bytes;       /* of all that are being received or read */
     int epoll_fd, signal_fd; /* connections that wait, so that their end is seen; signals */
+
+    uint64_t links_looked_ns; /* the warden's */
 
     pthread_mutex_t log_lock;
     atomic_int phase; /* enum server_phase */

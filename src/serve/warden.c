@@ -1,5 +1,6 @@
 /* The warden: the thread that called serve_run. It waits for signals, sees when a client that waits has gone
  * (libmicrohttpd does not look at connections that rest), sends signs of life, and ends the server. */
+#include "serve/link.h"
 #include "serve/scheduler.h"
 #include "serve/server.h"
 
@@ -132,6 +133,7 @@ enum sluice_status warden_run(struct server *s, struct sluice_error *err)
         for (int i = 0; i < n; i++)
             if (events[i].data.u64 != SIGNALS) see_off(s, events[i].data.u64);
         tick(s);
+        link_tick(s);
         if (take_signals(s, &signals)) break;
         const enum server_phase phase = server_phase(s);
         if (phase == SERVER_FAILED) {

@@ -45,6 +45,18 @@ def begin(server, body, until=b'"delta"'):
     return s, got
 
 
+def received(s):
+    """What comes until the server closes."""
+    got = b""
+    try:
+        while more := s.recv(65536):
+            got += more
+    except ConnectionResetError:
+        pass
+    s.close()
+    return got
+
+
 def rest_of(s, got):
     try:
         while more := s.recv(65536):
@@ -120,7 +132,7 @@ class Limits(Shared):
         many = {"messages": chat("x")["messages"] * 20000}
         self.assertIn("context_length_exceeded", json.dumps(self.server.post(CHAT, many, code=400)))
         with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"X-Flood: " + b"y" * 60000 + b"\r\n\r\n") as s:
-            self.assertIn(b" 431 ", s.recv(1000)[:20] or b" 431 ")
+            self.assertIn(b" 431 ", s.recv(1000)[:20])
         with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n") as s:
             self.assertNotIn(b" 200 ", s.recv(1000)[:20])
         self.alive()
@@ -142,10 +154,55 @@ class Limits(Shared):
         for data in (b"\x00\x01\x02\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(200), b"GET\r\n\r\n", os.urandom(2000)):
             self.server.raw(data).close()
         self.assertEqual(self.server.post(CHAT, chat("x", max_tokens=1))["usage"]["completion_tokens"], 1)
-        self.assertEqual(waiting[2].recv(1000)[:0], b"")  # given up after --timeout-receive
-        for s in waiting:
-            s.close()
+        for s in waiting[1:]:  # given up after --timeout-receive; the first has not begun
+            self.assertEqual(received(s), b"")
+        waiting[0].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.assertIn(b" 200 ", received(waiting[0]))
         self.alive()
+
+    def test_a_request_that_drips(self):
+        """However little is sent however often: the time for a request ends."""
+        before = self.server.metric("connections_timed_out_total")
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        drips = [self.server.raw(data) for data in (b"P", b"GET /health HTTP/1.1\r\nX: ", head)]
+        left = set(drips)
+        for _ in range(600):
+            for s in sorted(left, key=drips.index):
+                try:
+                    s.sendall(b"a")
+                    s.setblocking(False)
+                    if s.recv(100) == b"":
+                        left.remove(s)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    left.remove(s)
+            if not left:
+                break
+            time.sleep(0.05)
+        self.assertEqual(left, set())
+        self.server.wait_for("connections_timed_out_total", before + 3)
+        for s in drips:
+            s.close()
+
+    def test_a_slow_reader_of_a_plain_answer(self):
+        """It has --timeout-stall, not the time for requests."""
+        ids = [1] * 180000
+        s = Server("--timeout-receive", "1", "--timeout-idle", "1")
+        data = json.dumps({"tokens": ids}).encode()
+        r = socket.socket()
+        r.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        r.settimeout(30)
+        r.connect(("127.0.0.1", s.port))
+        r.sendall(b"POST /detokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+        got = r.recv(1000)
+        time.sleep(3.5)  # longer than the others' times
+        got += received(r)
+        head, body = got.split(b"\r\n\r\n", 1)
+        self.assertIn(b" 200 ", head[:20])
+        self.assertIn(b"\r\nContent-Length: %d\r\n" % len(body), head + b"\r\n")
+        self.assertGreater(len(body), 400000)
+        s.stop()
 
     def test_a_thousand_idle_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -209,6 +266,44 @@ class Limits(Shared):
             return [c["delta"].get("content") for _, m in messages(text.decode()) if m != "[DONE]" for c in m["choices"]]
 
         self.assertEqual(["".join(filter(None, said(t))) for t in got], ["".join(filter(None, said(t))) for t in alone] * (STREAMS // 16))
+
+
+class Connections(unittest.TestCase):
+    def test_one_without_a_request_ends(self):
+        s = Server("--timeout-idle", "1")
+        silent, again = s.raw(), s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(received(silent), b"")
+        self.assertIn(b" 200 ", received(again))  # it stays open for a next request, and no longer
+        s.stop()
+
+    def test_more_than_may_be(self):
+        """The oldest without a request makes room; if all have one, the next is told so, and health is answered."""
+        s = Server("--max-connections", "6", "--sessions", "1")
+        idle = [s.raw() for _ in range(6)]
+        s.wait_for("connections_displaced_total", 1)  # by this question itself
+        self.assertEqual(received(idle[0]), b"")
+        for i in range(60):
+            self.assertEqual(s.get("/health")[0], 200)
+        for c in idle:
+            c.close()
+        busy = [begin(s, LONG)[0]] + [s.raw(raw_post(chat("x", max_tokens=1))) for _ in range(5)]
+        s.wait_for("queue_length", 5)
+        status, headers, body = s.request("POST", CHAT, chat("x"))
+        self.assertEqual((status, headers["Retry-After"]), (503, "1"), body)
+        self.assertIn("--max-connections", body.decode())
+        for _ in range(3):
+            self.assertEqual(s.get("/health")[0], 200)
+            self.assertIn(b"sluice_queue_length 5", s.get("/metrics")[2])
+        more = [s.raw() for _ in range(100)]  # these displace one another
+        self.assertEqual(s.get("/health")[0], 200)
+        drips = [s.raw(b"GET /") for _ in range(100)]
+        self.assertEqual(s.get("/health")[0], 200)
+        busy[0].close()
+        for c in busy[1:]:  # nobody at work was ended
+            self.assertIn(b" 200 ", c.recv(1000)[:20])
+        for c in busy + more + drips:
+            c.close()
+        s.stop()
 
 
 class Ends(unittest.TestCase):
