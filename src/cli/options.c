@@ -3,6 +3,7 @@
 #include "cli/options.h"
 
 #include "base/stop.h"
+#include "cli/elsewhere.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -107,7 +108,14 @@ static enum sluice_status bad_range(const struct cli_option_row *row, const char
 {
     base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: '%.100s' is not %s", origin, text,
               row->kind == CLI_NUMBER ? "a number that is allowed" : "a whole number that is allowed");
-    base_hint(err, "from %.10g to %.10g", row->min, row->max);
+    if (row->fallback || (text[0] != '-' && strcmp(text, "0") != 0))
+        base_hint(err, "from %.10g to %.10g", row->min, row->max);
+    else if (row->id == OPT_MAX_TOKENS)
+        base_hint(err,
+                  "from %.10g to %.10g; leave it out: it goes on to the model's own end, or until the context is full",
+                  row->min, row->max);
+    else
+        base_hint(err, "from %.10g to %.10g; leave it out, and it is chosen", row->min, row->max);
     return SLUICE_ERR_USAGE;
 }
 
@@ -176,7 +184,8 @@ static enum sluice_status set_seed(const char *origin, const char *text, struct 
     errno = 0;
     value->integer = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno)
-        return base_fail(err, SLUICE_ERR_USAGE, "a whole number from 0 to 18446744073709551615",
+        return base_fail(err, SLUICE_ERR_USAGE,
+                         "a whole number from 0 to 18446744073709551615; leave it out for a random one",
                          "%s: '%.100s' is not a seed", origin, text);
     return SLUICE_OK;
 }
@@ -246,12 +255,17 @@ static enum sluice_status unknown_option(const struct cli_options *o, const char
     for (unsigned i = 0; i < OPT_COUNT; i++)
         if (cli_takes(o->command, (enum cli_option)i)) names[n++] = cli_option_rows[i].name;
     char name[WORD_BYTES_MAX + 1];
+    const char *const typed = word;
     while (*word == '-') word++;
     size_t bytes = strcspn(word, "=");
     const char *command = cli_command_rows[o->command].name;
-    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no option '%s%.*s'", command, bytes > 1 ? "--" : "-",
-              (int)(bytes > 80 ? 80 : bytes), word);
-    const char *near = NULL;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no option '%.*s%.*s'", command, (int)(typed[1] == '-' ? 2 : 1),
+              typed, (int)(bytes > 80 ? 80 : bytes), word);
+    const char *near = NULL, *elsewhere = elsewhere_option(typed);
+    if (elsewhere) {
+        base_hint(err, "%s", elsewhere);
+        return SLUICE_ERR_USAGE;
+    }
     if (bytes <= WORD_BYTES_MAX) {
         snprintf(name, sizeof name, "%.*s", (int)bytes, word);
         near = cli_nearest(name, names, n);
@@ -299,6 +313,9 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
     } else {
         row = find_letter(o->command, word[1]);
         if (!row) return unknown_option(o, word, err);
+        /* "-hf" is no "-h f", and "-np" no "-n p"; "-fa" may be a file that is called a. */
+        if (word[2] && row->kind != CLI_PATH && row->kind != CLI_TEXT && elsewhere_option(word))
+            return unknown_option(o, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
         /* "-ngl 99" is no "-n gl": an option of another program. */
         if (text == word + 2 && (row->kind == CLI_INTEGER || row->kind == CLI_NUMBER) && isalpha((unsigned char)*text))
@@ -511,7 +528,11 @@ enum sluice_status cli_parse(int argc, char *const *argv, char *(*get_env)(const
         const char *near = argv[1][0] == '-' ? NULL : cli_nearest(argv[1], names, CLI_COMMANDS);
         base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "'%.100s' is not a command%s", argv[1],
                   argv[1][0] == '-' ? "; options come after it" : "");
-        if (near) base_hint(err, "did you mean '%s'?", near);
+        const char *elsewhere = elsewhere_command(argv[1]);
+        if (elsewhere)
+            base_hint(err, "%s", elsewhere);
+        else if (near)
+            base_hint(err, "did you mean '%s'?", near);
         return SLUICE_ERR_USAGE;
     }
     if (asks_help(argc, argv)) {

@@ -1,4 +1,5 @@
 /* The option table and its parser: every row is exercised by what it says of itself. */
+#include "cli/elsewhere.h"
 #include "cli/options.h"
 
 #include <setjmp.h>
@@ -308,6 +309,57 @@ static void wrong_use_is_explained(void **state)
     }
 }
 
+static void names_of_other_programs_are_understood(void **state)
+{
+    static const struct {
+        const char *words[5], *message, *hint;
+    } cases[] = {
+        {{"run", "--ctx-size", "4096"}, "'--ctx-size'", "--ctx N"},
+        {{"run", "--ctx-size=4096"}, "'--ctx-size'", "--ctx N"},
+        {{"run", "--n-predict", "4"}, "'--n-predict'", "--max-tokens N"},
+        {{"run", "--predict", "4"}, "'--predict'", "--max-tokens N"},
+        {{"serve", "--parallel", "4"}, "'--parallel'", "--sessions N"},
+        {{"serve", "-np", "4"}, "'-np'", "--sessions N"},
+        {{"chat", "--temperature", "1"}, "'--temperature'", "--temp T"},
+        {{"run", "--json-schema", "{}"}, "'--json-schema'", "--schema FILE"},
+        {{"run", "--cache-type-k", "q8_0"}, "'--cache-type-k'", "--kv-type"},
+        {{"run", "-ctk", "q8_0"}, "'-ctk'", "--kv-type"},
+        {{"run", "-ngl", "99"}, "'-ngl'", "processors"},
+        {{"chat", "-ngl", "99"}, "'-ngl'", "processors"},
+        {{"chat", "-cnv"}, "'-cnv'", "sluice chat"},
+        {{"run", "--no-mmap"}, "'--no-mmap'", "nothing is mapped"},
+        {{"run", "-hf", "x"}, "'-hf'", "does not download"},
+        {{"serve", "--api-key", "x"}, "'--api-key'", "--api-key-file"},
+        {{"run", "-m", "x", "-n", "-1"}, "--max-tokens: '-1'", "leave it out"},
+        {{"run", "-m", "x", "-c", "0"}, "--ctx: '0'", "leave it out"},
+        {{"run", "-m", "x", "--seed", "-1"}, "--seed: '-1'", "leave it out"},
+        {{"convert"}, "'convert' is not a command", "convert_hf_to_gguf.py"},
+        {{"pull", "x"}, "'pull' is not a command", "does not download"},
+        {{"ps"}, "'ps' is not a command", "one model"},
+        {{"list"}, "'list' is not a command", "no store of models"},
+        {{"show"}, "'show' is not a command", "inspect"},
+        {{"run", "-xyz"}, "'-xyz'", "help run"}, /* one dash, as it was typed */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(parse_with(no_env, cases[i].words), SLUICE_ERR_USAGE);
+        if (!strstr(error.message, cases[i].message) || !strstr(error.hint, cases[i].hint))
+            fail_msg("case %zu: '%s' / '%s'", i, error.message, error.hint);
+    }
+    assert_int_equal(PARSE("run", "-mmodel", "-fa", "-n5"), SLUICE_OK); /* our own spellings */
+    assert_string_equal(cli_text(&options, OPT_FILE), "a");
+    /* What Sluice has itself is not explained as another program's. */
+    for (unsigned i = 0; i < OPT_COUNT; i++) {
+        char dashed[96];
+        snprintf(dashed, sizeof dashed, "--%s", cli_option_rows[i].name);
+        assert_null(elsewhere_option(dashed));
+        snprintf(dashed, sizeof dashed, "-%c", cli_option_rows[i].letter ? cli_option_rows[i].letter : '?');
+        assert_null(elsewhere_option(dashed));
+    }
+    for (unsigned i = 0; i < CLI_COMMANDS; i++) assert_null(elsewhere_command(cli_command_rows[i].name));
+    assert_null(elsewhere_option("--"));
+    assert_null(elsewhere_option("--ctx-size --predict"));
+}
+
 static char *env_of_cache(const char *name)
 {
     static char one[] = "1", file[] = "file";
@@ -396,6 +448,7 @@ int main(void)
         cmocka_unit_test(defaults_are_in_place),
         cmocka_unit_test(lists_repeat_and_split),
         cmocka_unit_test(wrong_use_is_explained),
+        cmocka_unit_test(names_of_other_programs_are_understood),
         cmocka_unit_test(errors_name_where_the_value_came_from),
         cmocka_unit_test(contradictions_with_the_environment),
         cmocka_unit_test(texts_of_profile_keep_their_order),

@@ -1,0 +1,87 @@
+/* Names of llama.cpp's and ollama's options and commands, and what is in their place. Names that Sluice has too are not
+ * here. docs/LLAMA.md says it at more length. */
+#include "cli/elsewhere.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct elsewhere {
+    const char *names; /* with a space before and behind each */
+    const char *hint;
+};
+
+static const char no_gpu[] =
+    "there is none: Sluice computes on processors; --memory SIZE says how much memory it may have";
+static const char no_store[] = "Sluice keeps no store of models: give it the path of a GGUF file";
+
+static const struct elsewhere options[] = {
+    {" --ctx-size ", "here it is --ctx N (-c)"},
+    {" --predict --n-predict --num-predict --max-new-tokens ", "here it is --max-tokens N (-n)"},
+    {" -np --parallel --n-parallel ", "here it is --sessions N (of serve); each has a context of --ctx"},
+    {" --temperature ", "here it is --temp T"},
+    {" -j --json-schema -jf --json-schema-file --format ", "here it is --schema FILE (of run and chat); in a request "
+                                                           "response_format"},
+    {" -ctk --cache-type-k -ctv --cache-type-v ", "here it is --kv-type f16, q8_0 or f32, for keys and values"},
+    {" -b --batch-size -ub --ubatch-size ", "here it is --chunk N, which is chosen unless it is given"},
+    {" -tb --threads-batch ", "there is none: --threads N (-t) is for prompts too"},
+    {" -sys --system-prompt ", "here it is --system TEXT"},
+    {" --reverse-prompt ", "here it is --stop TEXT"},
+    {" --repeat-last-n ", "here it is --repeat-last N"},
+    {" -hf -hfr -hff --hf-repo --hf-file -hft --hf-token -mu --model-url ",
+     "there is none: Sluice does not download; fetch the GGUF file and give its path with -m"},
+    {" -ngl --gpu-layers --n-gpu-layers -ncmoe --n-cpu-moe -cmoe --cpu-moe -ot --override-tensor -dev --device -sm "
+     "--split-mode -ts --tensor-split --main-gpu -nkvo --no-kv-offload --flash-attn ",
+     no_gpu},
+    {" --no-mmap --mmap --direct-io -dio ",
+     "leave it out: nothing is mapped, and reads are direct where the system allows"},
+    {" --mlock ", "here it is --lock all"},
+    {" -cnv --conversation ", "'sluice chat' is a conversation; 'sluice run --chat' answers one message"},
+    {" -no-cnv --no-conversation ", "leave it out: 'sluice run' continues a text, 'sluice chat' is a conversation"},
+    {" -st --single-turn ", "'sluice run --chat -p TEXT' answers one message"},
+    {" --jinja ", "leave it out: the file's own chat template is always used"},
+    {" --slot-save-path --prompt-cache --cache-ram ", "here it is --kv-dir DIRECTORY, with --prefix-memory SIZE"},
+    {" --api-key ", "here it is --api-key-file FILE: a key among the arguments can be read by others"},
+    {" --grammar --grammar-file ", "there is none: --schema FILE takes a JSON Schema"},
+    {" --presence-penalty --frequency-penalty --mirostat --logit-bias --samplers ",
+     "there is none: --temp, --top-k, --top-p, --min-p and --repeat-penalty are all there is"},
+    {" -md --model-draft --lora --mmproj --embeddings --embedding ",
+     "Sluice has no such thing: text models alone, without drafts "
+     "and adapters"},
+    {" --warmup --no-warmup ", "here it is --cold: load no expert before it is asked for"},
+    {" --verbose-prompt --log-disable --log-verbosity ", "here it is --quiet (-q) or --verbose (-v)"},
+};
+
+static const struct elsewhere commands[] = {
+    {" convert convert_hf_to_gguf create ",
+     "Sluice reads GGUF and converts nothing else: llama.cpp's convert_hf_to_gguf.py makes it of a Hugging Face "
+     "checkpoint; 'sluice quantize' writes other formats"},
+    {" pull push download ", "Sluice does not download: fetch the GGUF file, and 'sluice run -m FILE'"},
+    {" list ls rm cp ", no_store},
+    {" ps stop ", "a process serves one model: 'sluice serve -m FILE' runs until Ctrl-C or SIGTERM"},
+    {" show info ", "here it is 'sluice inspect FILE'"},
+    {" cli completion ", "here it is 'sluice run', or 'sluice chat'"},
+    {" server start ", "here it is 'sluice serve -m FILE'"},
+    {" embed embedding rerank ", "Sluice has no such thing: it writes text"},
+};
+
+static const char *find(const struct elsewhere *rows, size_t n, const char *word, size_t bytes)
+{
+    char name[40];
+    if (!bytes || bytes + 3 > sizeof name || memchr(word, ' ', bytes)) return NULL;
+    name[0] = name[bytes + 1] = ' ';
+    memcpy(name + 1, word, bytes);
+    name[bytes + 2] = '\0';
+    for (size_t i = 0; i < n; i++)
+        if (strstr(rows[i].names, name)) return rows[i].hint;
+    return NULL;
+}
+
+const char *elsewhere_option(const char *word)
+{
+    return find(options, sizeof options / sizeof *options, word, strcspn(word, "="));
+}
+
+const char *elsewhere_command(const char *word)
+{
+    return find(commands, sizeof commands / sizeof *commands, word, strlen(word));
+}
