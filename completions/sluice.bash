@@ -34,6 +34,7 @@ _sluice()
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --system --max-tokens --stop --schema --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        words=files
         ;;
     chat)
         case "$prev" in
@@ -55,6 +56,7 @@ _sluice()
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --system --max-tokens --stop --schema --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        words=files
         ;;
     serve)
         case "$prev" in
@@ -76,6 +78,7 @@ _sluice()
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --greedy --quiet --verbose --help"
+        words=files
         ;;
     plan)
         case "$prev" in
@@ -183,6 +186,7 @@ _sluice()
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --file --prefill --decode --repetitions --json --quiet --verbose --help"
+        words=files
         ;;
     profile)
         case "$prev" in

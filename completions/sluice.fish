@@ -1,8 +1,11 @@
 # fish completion for sluice. Made by 'sluice help --completion fish'; do not edit.
 complete -c sluice -f
 complete -c sluice -n __fish_use_subcommand -a run -d 'continue a prompt, or answer it with --chat'
+complete -c sluice -n '__fish_seen_subcommand_from run' -F
 complete -c sluice -n __fish_use_subcommand -a chat -d 'talk with the model'
+complete -c sluice -n '__fish_seen_subcommand_from chat' -F
 complete -c sluice -n __fish_use_subcommand -a serve -d 'answer over HTTP, as OpenAI\'s and Anthropic\'s servers do'
+complete -c sluice -n '__fish_seen_subcommand_from serve' -F
 complete -c sluice -n __fish_use_subcommand -a plan -d 'show how memory would be used, and load nothing'
 complete -c sluice -n '__fish_seen_subcommand_from plan' -F
 complete -c sluice -n __fish_use_subcommand -a inspect -d 'show what is in a GGUF file, and whether Sluice runs it'
@@ -12,6 +15,7 @@ complete -c sluice -n __fish_use_subcommand -a template -d 'render a chat templa
 complete -c sluice -n __fish_use_subcommand -a logits -d 'token ids to logits'
 complete -c sluice -n __fish_use_subcommand -a perplexity -d 'how well the model predicts a text'
 complete -c sluice -n __fish_use_subcommand -a bench -d 'measure speed'
+complete -c sluice -n '__fish_seen_subcommand_from bench' -F
 complete -c sluice -n __fish_use_subcommand -a profile -d 'list the experts that your texts use, to load them first'
 complete -c sluice -n __fish_use_subcommand -a doctor -d 'look at this machine'
 complete -c sluice -n '__fish_seen_subcommand_from doctor' -F

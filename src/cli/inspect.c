@@ -295,15 +295,29 @@ static void print_parts(const struct layer_row *row)
     out_printf(")");
 }
 
+static uint32_t part_type(const struct gguf_tensor *t) { return t ? t->type : UINT32_MAX; }
+
+/* What is printed of them is the same. */
+static bool same_layer(const struct layer_row *a, const struct layer_row *b)
+{
+    return a->bytes == b->bytes && !memcmp(a->type_bytes, b->type_bytes, sizeof a->type_bytes) &&
+           expert_bytes(a) == expert_bytes(b) && part_type(a->gate) == part_type(b->gate) &&
+           part_type(a->up) == part_type(b->up) && part_type(a->down) == part_type(b->down) &&
+           part_type(a->gate_up) == part_type(b->gate_up);
+}
+
 static void print_layers(const struct summary *s)
 {
     if (s->n_layers == 0) return;
     out_printf("\nlayers (%" PRIu32 ")\n", s->n_layers);
-    for (uint32_t i = 0; i < s->n_layers; i++) {
+    for (uint32_t i = 0, last; i < s->n_layers; i = last + 1) {
         const struct layer_row *row = &s->layers[i];
-        char types[256], size[24];
+        char types[256], size[24], which[32];
+        for (last = i; last + 1 < s->n_layers && same_layer(row, &s->layers[last + 1]);) last++;
+        snprintf(which, sizeof which, last > i ? "%" PRIu32 "-%" PRIu32 : "%" PRIu32, i, last);
         types_of(row->type_bytes, types, sizeof types);
-        out_printf("  %3" PRIu32 "  %10s  %s", i, report_bytes((double)row->bytes, size), types);
+        out_printf("  %7s  %10s  %s", which, report_bytes((double)row->bytes, size), types);
+        if (last > i) out_printf(" each");
         if (expert_bytes(row)) {
             out_printf("; an expert %s", report_bytes((double)expert_bytes(row), size));
             print_parts(row);

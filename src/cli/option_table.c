@@ -16,28 +16,28 @@
     "(as with --no-usage --cold), unless --usage or --hotlist is given."
 
 const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
-    [CLI_RUN] = {"run", "-m MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
+    [CLI_RUN] = {"run", "MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
                  "Writes text that continues the prompt to standard output. Without -p or -f the prompt is read from "
                  "standard input. With --chat the prompt is put to the model as a user's message in the model's own "
                  "chat format. The memory ledger comes first on standard error, a report of speed, cache hits and disk "
                  "use at the end.",
-                 0, 0, ""},
-    [CLI_CHAT] = {"chat", "-m MODEL [options]", "talk with the model",
+                 0, 1, "files"},
+    [CLI_CHAT] = {"chat", "MODEL [options]", "talk with the model",
                   "Reads a message, answers, and so on until the end of input (Ctrl-D). A backslash at the end of a "
                   "line continues the message on the next. Ctrl-C stops the answer, not the program. Lines that begin "
                   "with a slash are orders: /help, /reset, /stats, /save FILE, /quit. On a terminal the line can be "
                   "edited and earlier ones recalled; otherwise each line of standard input is a message. Only the "
                   "tokens that are new in each turn are computed.",
-                  0, 0, ""},
-    [CLI_SERVE] = {"serve", "-m MODEL [--host ADDRESS] [--port N] [options]",
+                  0, 1, "files"},
+    [CLI_SERVE] = {"serve", "MODEL [--host ADDRESS] [--port N] [options]",
                    "answer over HTTP, as OpenAI's and Anthropic's servers do",
                    "Serves the model to programs: chat completions, completions, responses and messages, plain and "
                    "streamed. Prints the address on standard output as soon as it listens, and answers 503 until the "
                    "model is loaded. Listens on this machine alone unless --host says otherwise, which takes "
                    "--api-key-file or --insecure. The options of sampling are what a request gets that says nothing. "
                    "SIGTERM or Ctrl-C ends it: what was accepted is finished first; a second one stops at once.",
-                   0, 0, ""},
-    [CLI_PLAN] = {"plan", "-m MODEL [options]", "show how memory would be used, and load nothing",
+                   0, 1, "files"},
+    [CLI_PLAN] = {"plan", "MODEL [options]", "show how memory would be used, and load nothing",
                   "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
                   "read for a token. With --disk also how many tokens a second the disk and the memory would allow at "
                   "some hit rates. Nothing of the weights is read, but by --disk MODEL.",
@@ -70,11 +70,11 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
          "context and scores the second half of each, so that every scored token has context. Prints "
          "the perplexity so far after each window, and the final one with its number of tokens. " UNLEARNED,
          0, 0, ""},
-    [CLI_BENCH] = {"bench", "-m MODEL [-p LIST] [-n N] [-r N] [-f FILE] [options]", "measure speed",
+    [CLI_BENCH] = {"bench", "MODEL [-p LIST] [-n N] [-r N] [-f FILE] [options]", "measure speed",
                    "Measures prefill at each length of the list and decode of N tokens after it, on real text (a "
                    "built-in excerpt of Moby-Dick, or the file), each repetition on another part of the text. Prints "
                    "the medians, and on standard error what the expert cache did. " UNLEARNED,
-                   0, 0, ""},
+                   0, 1, "files"},
     [CLI_PROFILE] = {"profile", "-m MODEL [-f FILE | -p TEXT]... [-n N] [--out HOTLIST]",
                      "list the experts that your texts use, to load them first",
                      "Evaluates texts, each from an empty context (one that is longer than the context in windows of "

@@ -353,8 +353,11 @@ static enum sluice_status take_words(int argc, char *const *argv, struct cli_opt
             if (status) return status;
         } else if (o->n_words == command->words_max) {
             base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no use for '%.200s'", command->name, argv[i]);
-            if (cli_takes(o->command, OPT_MODEL) && !cli_given(o, OPT_MODEL))
+            if (cli_takes(o->command, OPT_MODEL) && !command->words_max && !cli_given(o, OPT_MODEL))
                 base_hint(err, "a model is given with -m: sluice %s -m %.150s", command->name, argv[i]);
+            else if (command->words_max && cli_takes(o->command, OPT_PROMPT))
+                base_hint(err, "a prompt is given with -p: sluice %s %.100s -p '%.100s'", command->name, o->words[0],
+                          argv[i]);
             else
                 base_hint(err, "usage: sluice %s %s", command->name, command->synopsis);
             return SLUICE_ERR_USAGE;
@@ -465,6 +468,21 @@ static enum sluice_status check_cache(struct cli_options *o, struct sluice_error
     return SLUICE_OK;
 }
 
+/* Where one word is taken it is the model, with or without -m before it. */
+static enum sluice_status take_model(struct cli_options *o, struct sluice_error *err)
+{
+    if (!cli_takes(o->command, OPT_MODEL) || cli_command_rows[o->command].words_max != 1 || !o->n_words)
+        return SLUICE_OK;
+    if (by_flag(o, OPT_MODEL))
+        return base_fail(err, SLUICE_ERR_USAGE,
+                         cli_takes(o->command, OPT_PROMPT) ? "a prompt is given with -p TEXT, or -f FILE"
+                                                           : "leave one of them out",
+                         "the model is given twice: -m %.150s and '%.150s'", o->value[OPT_MODEL].text, o->words[0]);
+    o->value[OPT_MODEL].text = o->words[0];
+    o->value[OPT_MODEL].source = CLI_FROM_FLAG;
+    return SLUICE_OK;
+}
+
 static enum sluice_status check_rules(struct cli_options *o, struct sluice_error *err)
 {
     static const enum cli_option excluded[][2] = {
@@ -486,14 +504,7 @@ static enum sluice_status check_rules(struct cli_options *o, struct sluice_error
                              "--stop: the text has %zu bytes, at most %d are allowed", bytes, STOP_BYTES_MAX);
     }
     if ((status = check_sampling(o, err)) || (status = check_cache(o, err))) return status;
-    if (o->command == CLI_PLAN || o->command == CLI_INSPECT) {
-        if (o->n_words && by_flag(o, OPT_MODEL))
-            return base_fail(err, SLUICE_ERR_USAGE, "leave one of them out", "the model is given twice");
-        if (o->n_words) {
-            o->value[OPT_MODEL].text = o->words[0];
-            o->value[OPT_MODEL].source = CLI_FROM_FLAG;
-        }
-    }
+    if ((status = take_model(o, err))) return status;
     if (o->command == CLI_HELP && o->n_words && (cli_flag(o, OPT_MAN) || cli_given(o, OPT_COMPLETION)))
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "--man and --completion cover all commands: '%.100s' is too much",
                          o->words[0]);

@@ -102,6 +102,9 @@ is code '5\n'
 is out 'abc abc ab'
 hasnt err 'standard output'
 
+expect 0 "$fake" run model -p hi -q --seed 5
+is out 'Hello, wörld! Stop here, 😀 please.'
+
 # --- ends of a text
 expect 0 "$fake" run -m model -p hi -q -n 5
 is out 'Hello'

@@ -808,6 +808,12 @@ class Pack(Damageable):
 
 
 class Others(Folder):
+    def test_inspect_folds_equal_layers(self):
+        lines = [line for line in run("inspect", DEMO)[0].decode().split("\nlayers (8)\n")[1].split("\n\n")[0].splitlines()]
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], r"^ +0-7 .* each; an expert 108 KiB \(gate Q4_K, up Q4_K, down Q4_K\)$")
+        self.assertEqual(len(json.loads(run("inspect", DEMO, "--json")[0])["layers"]), 8)
+
     def test_plan_is_within_the_budget(self):
         seen = json.loads(run("plan", "-m", DEMO, "--memory", "512M", "--ctx", "256", "--json")[0])
         self.assertLessEqual(sum(r["bytes"] for r in seen["rows"]), 512 << 20)

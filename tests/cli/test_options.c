@@ -247,6 +247,21 @@ static void lists_repeat_and_split(void **state)
     assert_string_equal(options.tensor_types[0], "x=F16");
 }
 
+static void a_model_needs_no_letter(void **state)
+{
+    static const char *const commands[] = {"run", "chat", "serve", "bench", "plan", "inspect"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        assert_int_equal(PARSE(commands[i], "x"), SLUICE_OK);
+        assert_string_equal(cli_text(&options, OPT_MODEL), "x");
+        assert_int_equal(PARSE(commands[i], "--memory=1G", "x"), SLUICE_OK);
+        assert_string_equal(cli_text(&options, OPT_MODEL), "x");
+    }
+    snprintf(env_name, sizeof env_name, "SLUICE_MODEL");
+    snprintf(env_value, sizeof env_value, "other");
+    assert_int_equal(parse_with(one_env, (const char *const[]){"run", "x", NULL}), SLUICE_OK);
+    assert_string_equal(cli_text(&options, OPT_MODEL), "x");
+}
+
 static void wrong_use_is_explained(void **state)
 {
     static const struct {
@@ -264,7 +279,11 @@ static void wrong_use_is_explained(void **state)
         {{"run", "-m", "x", "-m", "y"}, "given twice", ""},
         {{"run", "-m", "x", "--chat=yes"}, "takes no value", ""},
         {{"run"}, "needs --model FILE", "SLUICE_MODEL"},
-        {{"run", "-m", "x", "word"}, "no use for 'word'", "usage: sluice run"},
+        {{"run", "-m", "x", "word"}, "given twice: -m x and 'word'", "a prompt is given with -p"},
+        {{"run", "x", "word"}, "no use for 'word'", "sluice run x -p 'word'"},
+        {{"chat", "x", "word"}, "no use for 'word'", "usage: sluice chat MODEL"},
+        {{"bench", "-m", "x", "y"}, "given twice", "leave one"},
+        {{"profile", "x"}, "no use for 'x'", "sluice profile -m x"},
         {{"run", "-m", "x", "-pa", "-fb"}, "--prompt and --file", ""},
         {{"run", "-m", "x", "--greedy", "--temp=1"}, "--greedy and --temp", ""},
         {{"run", "-m", "x", "--temp=0", "--seed=1"}, "--temp 0 and --seed", "leave one"},
@@ -447,6 +466,7 @@ int main(void)
         cmocka_unit_test(every_variable_works_and_yields_to_the_flag),
         cmocka_unit_test(defaults_are_in_place),
         cmocka_unit_test(lists_repeat_and_split),
+        cmocka_unit_test(a_model_needs_no_letter),
         cmocka_unit_test(wrong_use_is_explained),
         cmocka_unit_test(names_of_other_programs_are_understood),
         cmocka_unit_test(errors_name_where_the_value_came_from),
