@@ -9,6 +9,7 @@
 
 #define PROGRESS_EVERY_NS ((uint64_t)500 * 1000000)
 
+_Static_assert(SERVE_CALLS_MAX <= ANSWER_CALLS_MAX, "no call of an answer is dropped");
 _Static_assert(SLUICE_PIECE_BYTES_MAX <= STOP_PUSH_BYTES_MAX, "a token's text fits the stop filter");
 
 struct job *job_create(struct exchange *x)

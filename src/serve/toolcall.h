@@ -12,6 +12,9 @@
 
 #include <jansson.h>
 
+/* Calls of one answer; what would be more of them is text. */
+#define SERVE_CALLS_MAX 256
+
 /* How a family of models writes. Constants; there is always one: "plain" knows reasoning alone. */
 struct serve_family;
 /* By the Jinja source of a chat template (NULL: plain). */

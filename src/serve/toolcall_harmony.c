@@ -69,7 +69,7 @@ static enum serve_step header_step(struct serve_parser *p)
         name += sizeof prefix - 1;
         name_bytes -= sizeof prefix - 1;
     }
-    const bool call = p->n_tools && serve_name_is_good(name, name_bytes), addressed = name_bytes;
+    const bool call = p->n_tools && serve_name_fits(p, name, name_bytes), addressed = name_bytes;
     p->name.bytes = 0;
     if (call) serve_text_put(p, &p->name, name, name_bytes);
     serve_take(p, strlen(stops[0]));

@@ -27,6 +27,7 @@ static enum serve_look at_start(const struct serve_parser *p, size_t at) { retur
 static const char *interpreter(const struct serve_parser *p)
 {
     static const char *const names[] = {"python", "ipython", "code_interpreter"};
+    if (p->n_calls >= SERVE_CALLS_MAX) return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (serve_tool_is_known(p, names[i])) return names[i];
     return NULL;

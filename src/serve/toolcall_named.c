@@ -54,7 +54,7 @@ static enum serve_step head(struct serve_parser *p, const struct serve_named_sty
     size_t begin = serve_blanks(p, 0), end = at;
     while (end > begin && serve_is_blank(serve_here(p)[end - 1])) end--;
     if (which == 1 || begin > end || !s->read(serve_here(p) + begin, end - begin, &h) ||
-        !serve_name_is_good(h.name, h.name_bytes))
+        !serve_name_fits(p, h.name, h.name_bytes))
         return abandon(p);
     /* Copied before what they point to is taken. */
     char name[SERVE_NAME_BYTES_MAX], id[SERVE_HEAD_BYTES_MAX];

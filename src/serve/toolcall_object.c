@@ -79,7 +79,7 @@ static bool collected(struct serve_parser *p)
         good = arguments_collected(p, value);
     else if (good && json_is_string(value) && p->key == NAME) {
         const char *name = json_string_value(value);
-        good = !p->name.bytes && serve_name_is_good(name, json_string_length(value));
+        good = !p->name.bytes && serve_name_fits(p, name, json_string_length(value));
         good = good && (!p->checked || serve_tool_is_known(p, name));
         if (good) {
             serve_text_put(p, &p->name, name, json_string_length(value));

@@ -100,7 +100,8 @@ enum serve_look serve_take_mark(struct serve_parser *p, const char *mark);
 /* ---- giving ---- */
 /* Text of the answer or of the reasoning: blanks at its end are held. */
 void serve_put(struct serve_parser *p, enum serve_event_kind kind, const char *text, size_t bytes);
-bool serve_name_is_good(const char *name, size_t bytes);
+/* Whether a call of this name may begin here: it may be a tool's, and there are not too many calls yet. */
+bool serve_name_fits(const struct serve_parser *p, const char *name, size_t bytes);
 bool serve_tool_is_known(const struct serve_parser *p, const char *name);
 const json_t *serve_tool_parameters(const struct serve_parser *p, const char *name); /* or NULL */
 /* A call begins; `raw` is in an event with that. */

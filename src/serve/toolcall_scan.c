@@ -123,8 +123,9 @@ void serve_put(struct serve_parser *p, enum serve_event_kind kind, const char *t
     serve_text_put(p, &p->blanks, text + bytes - tail, tail);
 }
 
-bool serve_name_is_good(const char *name, size_t bytes)
+bool serve_name_fits(const struct serve_parser *p, const char *name, size_t bytes)
 {
+    if (p->n_calls >= SERVE_CALLS_MAX) return false;
     if (!bytes || bytes > SERVE_NAME_BYTES_MAX) return false;
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)name[i] <= ' ' || strchr("<>{}[]()\"'`,;\\|\177", name[i])) return false;

@@ -59,7 +59,7 @@ static enum serve_step name(struct serve_parser *p, const struct serve_tagged_st
     if (look != SERVE_LOOK_YES) return SERVE_STEP_MORE;
     size_t end = at;
     while (end > begin && !s->name_end && serve_is_blank(serve_here(p)[end - 1])) end--;
-    if ((s->name_end && which) || !serve_name_is_good(serve_here(p) + begin, end - begin)) return abandon(p);
+    if ((s->name_end && which) || !serve_name_fits(p, serve_here(p) + begin, end - begin)) return abandon(p);
     char text[SERVE_NAME_BYTES_MAX];
     memcpy(text, serve_here(p) + begin, end - begin);
     serve_take(p, s->name_end ? at + strlen(s->name_end) : at);

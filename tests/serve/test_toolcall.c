@@ -271,6 +271,74 @@ static void test_joined(void **state)
     }
 }
 
+struct many {
+    size_t n_calls;
+    char text[SHOWN_MAX];
+    size_t n;
+};
+
+static void take_many(void *user, const struct serve_event *e)
+{
+    struct many *m = user;
+    if (e->kind == SERVE_EVENT_CALL_END) m->n_calls += e->whole;
+    if (e->kind != SERVE_EVENT_TEXT) return;
+    assert_true(m->n + e->bytes < sizeof m->text);
+    memcpy(m->text + m->n, e->text, e->bytes);
+    m->n += e->bytes;
+    m->text[m->n] = '\0';
+}
+
+/* More calls than an answer may have: the others are text, to the last argument. */
+static void test_too_many(void **state)
+{
+    (void)state;
+    static const char *const rows[][4] = {
+        {"hermes", "", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"o\": \"n%d\"}}\n</tool_call>\n", ""},
+        {"qwen3_coder", "",
+         "<tool_call>\n<function=look>\n<parameter=o>\nn%d\n</parameter>\n</function>\n</tool_call>\n", ""},
+        {"mistral", "[TOOL_CALLS][", "{\"name\": \"look\", \"arguments\": {\"o\": \"n%d\"}}, ", "]"},
+        {"llama3", "", "<|python_tag|>{\"name\": \"look\", \"parameters\": {\"o\": \"n%d\"}}<|eom_id|>", ""},
+        {"harmony", "",
+         "<|channel|>commentary to=functions.look <|constrain|>json<|message|>{\"o\": "
+         "\"n%d\"}<|call|><|start|>assistant",
+         ""},
+        {"kimi", "<|tool_calls_section_begin|>",
+         "<|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{\"o\": \"n%d\"}<|tool_call_end|>",
+         "<|tool_calls_section_end|>"},
+    };
+    static struct many m;
+    static char text[SHOWN_MAX];
+    const struct serve_tool one = {.name = "look"};
+    struct sluice_error err;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        const char *const *row = rows[i / 2];
+        struct serve_parser *p;
+        const struct serve_parser_options o = {.family = serve_family_find(row[0]),
+                                               .tools = &one,
+                                               .n_tools = 1,
+                                               .hold_calls = i % 2,
+                                               .event = take_many,
+                                               .user = &m};
+        assert_non_null(o.family);
+        int n = sprintf(text, "%s", row[1]);
+        for (int k = 0; k < SERVE_CALLS_MAX + 40; k++) n += sprintf(text + n, row[2], k);
+        n += sprintf(text + n, "%s", row[3]);
+        m.n_calls = m.n = 0;
+        assert_int_equal(serve_parser_create(&o, &p, &err), SLUICE_OK);
+        for (int at = 0; at < n; at += 50)
+            assert_int_equal(serve_parser_feed(p, text + at, (size_t)(n - at < 50 ? n - at : 50), &err), SLUICE_OK);
+        assert_int_equal(serve_parser_end(p, &err), SLUICE_OK);
+        assert_int_equal(serve_parser_calls(p), SERVE_CALLS_MAX);
+        assert_int_equal(m.n_calls, SERVE_CALLS_MAX);
+        for (int k = SERVE_CALLS_MAX; k < SERVE_CALLS_MAX + 40; k++) {
+            char want[16];
+            sprintf(want, "n%d", k);
+            if (!strstr(m.text, want)) fail_msg("%s: %s is lost: %s", row[0], want, m.text);
+        }
+        serve_parser_destroy(p);
+    }
+}
+
 static void count(void *user, const struct serve_event *e) { *(size_t *)user += e->bytes; }
 
 /* A megabyte of what is held back while it is undecided: an alarm stands for "not quadratic". */
@@ -349,8 +417,9 @@ static void test_families(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),  cmocka_unit_test(test_ends_anywhere), cmocka_unit_test(test_wrong_bytes),
-        cmocka_unit_test(test_joined), cmocka_unit_test(test_large),         cmocka_unit_test(test_families),
+        cmocka_unit_test(test_cases),    cmocka_unit_test(test_ends_anywhere), cmocka_unit_test(test_wrong_bytes),
+        cmocka_unit_test(test_joined),   cmocka_unit_test(test_large),         cmocka_unit_test(test_families),
+        cmocka_unit_test(test_too_many),
     };
     return cmocka_run_group_tests(tests, load, unload) ? 1 : 0;
 }
