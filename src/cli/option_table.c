@@ -282,6 +282,10 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      CLI_BIT(CLI_SERVE), "seconds after which a reader that takes nothing of its answer is given up"},
     {OPT_KEEP_ALIVE, SERVER, "keep-alive", 0, CLI_INTEGER, true, false, "S", NULL, 0, 3600, "10", CLI_BIT(CLI_SERVE),
      "seconds of silence after which a stream sends a sign of life; 0: never"},
+    {OPT_LOG, SERVER, "log", 0, CLI_CHOICE, true, false, "WHICH", "requests|all|off", 0, 0, "requests",
+     CLI_BIT(CLI_SERVE),
+     "a line on standard error for each request when it is over: status, tokens, times, nothing of what was said; "
+     "requests leaves out what only watches (health, figures, the page). --quiet silences it too"},
     {OPT_TEMP, SAMPLING, "temp", 0, CLI_NUMBER, true, false, "T", NULL, 0, 100, "0.8", SAMPLERS,
      "temperature; 0 always takes the most probable token"},
     {OPT_TOP_K, SAMPLING, "top-k", 0, CLI_INTEGER, true, false, "K", NULL, 0, 16777216, "40", SAMPLERS,

@@ -110,6 +110,7 @@ enum cli_option {
     OPT_TIMEOUT_RECEIVE,
     OPT_TIMEOUT_STALL,
     OPT_KEEP_ALIVE,
+    OPT_LOG,
     OPT_TEMP,
     OPT_TOP_K,
     OPT_TOP_P,

@@ -5,6 +5,8 @@
 #include "cli/open.h"
 #include "cli/out.h"
 
+#include <string.h>
+
 #define MIB ((size_t)1 << 20)
 #define KIB ((size_t)1 << 10)
 
@@ -49,6 +51,8 @@ static void fill(const struct cli_options *o, struct serve_options *s)
     s->receive_s = (uint32_t)cli_integer(o, OPT_TIMEOUT_RECEIVE);
     s->stall_s = (uint32_t)cli_integer(o, OPT_TIMEOUT_STALL);
     s->keep_alive_s = (uint32_t)cli_integer(o, OPT_KEEP_ALIVE);
+    const char *log = cli_text(o, OPT_LOG);
+    s->requests = !strcmp(log, "off") ? SERVE_LOG_OFF : (!strcmp(log, "all") ? SERVE_LOG_ALL : SERVE_LOG_REQUESTS);
     s->tokens_max = (uint32_t)cli_integer(o, OPT_MAX_TOKENS);
     s->sampling.temperature = cli_flag(o, OPT_GREEDY) ? 0 : (float)cli_number(o, OPT_TEMP);
     s->sampling.top_k = (uint32_t)cli_integer(o, OPT_TOP_K);

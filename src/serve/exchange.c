@@ -148,6 +148,10 @@ struct event *exchange_take(struct exchange *x)
     if (!x->first_event) x->last_event = NULL;
     const size_t bytes = sizeof *e + e->text.n;
     x->event_bytes -= bytes < x->event_bytes ? bytes : x->event_bytes;
+    if (e->kind == EVENT_END) {
+        x->ended = true;
+        x->outcome = e->outcome;
+    }
     return e;
 }
 

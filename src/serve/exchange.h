@@ -85,6 +85,9 @@ struct exchange {
     bool has_request;
     /* The HTTP thread's. */
     struct answer answer;
+    char method[12], path[120]; /* cut where they are longer */
+    bool ended;                 /* `outcome` is that of the job */
+    struct outcome outcome;
 };
 
 /* One reference for the caller. NULL: no memory. */
@@ -103,7 +106,7 @@ void exchange_fault(struct exchange *x, const struct fault *f);
 void exchange_push(struct exchange *x, struct event *event);
 /* More text of this kind, joined with the last event where that is the same. */
 void exchange_text(struct exchange *x, enum event_kind kind, size_t call, const char *text, size_t bytes);
-struct event *exchange_take(struct exchange *x); /* lock held; the first event, or NULL */
+struct event *exchange_take(struct exchange *x); /* lock held; the first event, or NULL. By the HTTP thread */
 void event_free(struct event *event);
 bool exchange_gone(struct exchange *x);
 bool exchange_full(struct exchange *x); /* a stream whose reader is behind */

@@ -2,6 +2,7 @@
  * connections rest while others work, and writes answers as they come. It never computes and never waits. */
 #include "serve/api.h"
 #include "serve/link.h"
+#include "serve/log.h"
 #include "serve/page.h"
 #include "serve/scheduler.h"
 #include "serve/server.h"
@@ -87,7 +88,9 @@ static enum MHD_Result send_response(struct server *s, struct MHD_Connection *c,
     if (status >= 400 && status < 500) atomic_fetch_add(&s->metrics.refused, 1);
     if (status == 429) atomic_fetch_add(&s->metrics.overloaded, 1);
     if (status == 401 || status == 403) atomic_fetch_add(&s->metrics.unauthorized, 1);
-    link_whole(s, link_of(c)); /* or nobody waits for the rest */
+    struct link *l = link_of(c);
+    if (l) l->status = status;
+    link_whole(s, l); /* or nobody waits for the rest */
     MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.stall_s);
     enum MHD_Result result = MHD_queue_response(c, (unsigned)status, response);
     MHD_destroy_response(response);
@@ -228,7 +231,9 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     struct fault f;
     const struct endpoint *e = endpoint_find(method, path, &path_known);
     atomic_fetch_add(&s->metrics.requests, 1);
-    link_begin(s, link_of(c));
+    struct link *l = link_of(c);
+    if (l) l->status = 0;
+    link_begin(s, l);
     const bool good = !strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f);
     if (!e || (!good && header(c, "anthropic-version"))) /* the list of models is every API's */
         e = !strncmp(path, "/v1/messages", 12) || header(c, "anthropic-version") ? &nowhere_anthropic : &nowhere;
@@ -240,6 +245,8 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     struct exchange *x = exchange_create(s, e, c);
     if (!x) return MHD_NO;
     *state = x;
+    snprintf(x->method, sizeof x->method, "%s", method);
+    snprintf(x->path, sizeof x->path, "%s", path);
     if (!good) {
         x->refused = true;
         x->fault = f;
@@ -391,7 +398,8 @@ static void completed(void *user, struct MHD_Connection *c, void **state, enum M
 {
     struct server *s = user;
     struct exchange *x = *state;
-    link_rest(s, link_of(c));
+    struct link *l = link_of(c);
+    link_rest(s, l);
     MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.idle_s);
     if (!x) return;
     *state = NULL;
@@ -400,6 +408,7 @@ static void completed(void *user, struct MHD_Connection *c, void **state, enum M
     x->connection = NULL;
     x->resting = false;
     pthread_mutex_unlock(&s->lock);
+    log_request(x, l ? l->status : 0, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exchange_release(x);
 }
 

@@ -19,6 +19,7 @@ struct link {
     bool whole;        /* of a request, everything is there: no time passes for it here */
     bool spare;        /* beyond the limit */
     bool ended;        /* shut down; the HTTP thread closes it */
+    int status;        /* of the answer to its request; 0: none yet. The HTTP thread's */
     uint64_t received; /* bytes, when it had no request */
     uint64_t since_ns; /* it has had none, or its request has been on its way */
 };

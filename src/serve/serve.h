@@ -5,6 +5,13 @@
 
 #include "sluice.h"
 
+/* Which requests get a line in the log when they are over. */
+enum serve_log {
+    SERVE_LOG_OFF,
+    SERVE_LOG_REQUESTS, /* all but those that watch: health, figures, the page */
+    SERVE_LOG_ALL,
+};
+
 struct serve_options {
     const struct sluice_options *engine; /* log, progress and user are the server's own; `log` below gets the lines */
     const char *host;                    /* a name or an address */
@@ -21,6 +28,7 @@ struct serve_options {
     uint32_t keep_alive_s; /* silence of a stream before a sign of life */
     uint32_t tokens_max;   /* of an answer if the request says nothing; 0: what the context leaves */
     struct sluice_sampling sampling; /* if the request says nothing */
+    enum serve_log requests;
 
     /* Called from any of the server's threads, one at a time. */
     void (*log)(void *user, enum sluice_log_level level, const char *line);

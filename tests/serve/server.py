@@ -151,6 +151,23 @@ class Chat(Shared):
         self.assertEqual(json.loads(self.server.get("/v1/models")[2])["data"][0]["id"], "demo")
         self.assertEqual(len(json.loads(self.server.get("/slots")[2])), 4)
 
+    def test_the_log(self):
+        for words, watched in ((["--log", "all"], True), ([], False)):
+            server = Server("--ctx", "256", "--alias", "demo", *words)
+            server.post("/v1/completions", {"prompt": "Most secret words", "max_tokens": 3, "temperature": 0})
+            server.post("/v1/completions", {"prompt": []}, code=400)
+            server.get("/nowhere")
+            server.get("/metrics")
+            said = server.stop()
+            self.assertRegex(said, r"note: POST /v1/completions 200 in \d+\.\d\d s: prompt \d+ tokens \(0 known before\), answer 3, first after \d+ ms, \d+\.\d\d tokens/s\n")
+            self.assertRegex(said, r"note: POST /v1/completions 400 in \d+\.\d\d s\n")
+            self.assertRegex(said, r"note: GET /nowhere 404 in ")
+            self.assertEqual("GET /metrics 200" in said, watched)
+            self.assertNotIn("secret", said)
+        server = Server("--ctx", "256", "--log", "off")
+        server.get("/nowhere")
+        self.assertNotIn("/nowhere", server.stop())
+
     def test_where_the_experts_are(self):
         while not (seen := json.loads(self.server.get("/api/experts")[2]))["layers"]:
             pass
