@@ -19,6 +19,7 @@ struct metrics {
     atomic_ullong jobs_started, jobs_finished, jobs_cancelled, jobs_failed;
     atomic_ullong prompt_tokens, prompt_tokens_reused, generated_tokens;
     atomic_ullong steps, step_sequences; /* decode steps; sequences in them */
+    atomic_ullong chunks;                /* of prompts */
     atomic_ullong connections;           /* open now */
     atomic_ullong timed_out, displaced;  /* connections: see link.h */
     struct metrics_histogram first_token, queue, duration;

@@ -1,5 +1,6 @@
 #include "serve/scheduler.h"
 
+#include "serve/chunk.h"
 #include "serve/server.h"
 
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #define PAUSE_MS 20 /* until readers that are behind are looked at again */
 /* After a chunk of a prompt, those that are answering go on for this share of the time that it took. */
 #define DECODE_SHARE 0.5
-#define SHARED_CHUNK 256 /* tokens of a prompt at once while other jobs are there */
 
 /* A session and whom it works for. */
 struct lane {
@@ -45,8 +45,9 @@ struct scheduler {
     uint64_t n_given;
     struct job *running[SCHEDULER_SESSIONS_MAX]; /* in the step that is being computed */
     size_t n_running;
-    struct job *prompting; /* whose prompt the step computes, or NULL */
-    double credit_ns;      /* time that decode steps have, before the next chunk of a prompt */
+    struct job *prompting;  /* whose prompt the step computes, or NULL */
+    struct chunk_cost cost; /* of a prompt's chunk */
+    double credit_ns;       /* time that decode steps have, before the next chunk of a prompt */
     uint64_t published_ns, experts_ns;
 };
 
@@ -356,7 +357,8 @@ static size_t prompt_room(const struct scheduler *q)
 {
     size_t n = 0;
     for (size_t i = 0; i < q->n_lanes; i++) n += q->lanes[i].job && q->lanes[i].job->state != JOB_OVER;
-    return n > 1 && q->info.chunk > SHARED_CHUNK ? SHARED_CHUNK : q->info.chunk;
+    const size_t shared = chunk_choose(&q->cost);
+    return n > 1 && q->info.chunk > shared ? shared : q->info.chunk;
 }
 
 static void prompt_chunk(struct scheduler *q, struct job *j)
@@ -366,16 +368,22 @@ static void prompt_chunk(struct scheduler *q, struct job *j)
     const size_t left = r->n_ids - j->n_done, most = prompt_room(q), n = left < most ? left : most;
     q->running[0] = q->prompting = j;
     q->n_running = 1;
+    struct sluice_stats before, after;
+    sluice_stats(q->engine, &before);
     const uint64_t begin = server_now_ns();
     enum sluice_status st =
         sluice_eval(j->session, r->ids + j->n_done, n, n == left ? j->logits : NULL, NULL, NULL, &err);
-    q->credit_ns = (double)(server_now_ns() - begin) * DECODE_SHARE;
+    const uint64_t took = server_now_ns() - begin;
+    q->credit_ns = (double)took * DECODE_SHARE;
     q->n_running = 0;
     q->prompting = NULL;
     if (st) {
         if (st != SLUICE_CANCELLED) job_fail(j, &err);
         return;
     }
+    sluice_stats(q->engine, &after);
+    chunk_measured(&q->cost, n, took, after.wait_ns - before.wait_ns, after.disk_busy_ns - before.disk_busy_ns);
+    atomic_fetch_add(&q->server->metrics.chunks, 1);
     j->n_done += n;
     job_progress(j, j->n_done);
     if (j->n_done == r->n_ids) job_token(j, room_of(q, j));

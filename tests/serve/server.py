@@ -107,6 +107,73 @@ class Chat(Shared):
         self.assertEqual(got, alone)
         self.assertGreater(self.server.metric("decode_step_sessions_total"), self.server.metric("decode_steps_total"))
 
+    def test_answers_go_on_between_the_chunks_of_a_prompt(self):
+        counts = lambda: [self.server.metric(name) for name in ("prompt_chunks_total", "decode_steps_total")]
+        steps = []
+
+        def listen():  # while it is answered, another's prompt is read
+            steps.append(self.server.stream(CHAT, chat("One", max_tokens=700, temperature=1, response_format={
+                "type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "array", "items": {"enum": [1]}, "minItems": 340}}})))
+
+        before = counts()
+        t = threading.Thread(target=listen)
+        t.start()
+        self.server.wait_for("decode_steps_total", before[1] + 2)
+        begin = counts()
+        alone = chat("Another thing. " * 180, max_tokens=1)
+        got = self.server.post(CHAT, alone)
+        end = counts()
+        t.join()
+        self.assertGreater(got["timings"]["prompt_n"], 500)
+        chunks = end[0] - begin[0]
+        self.assertGreaterEqual(chunks, got["timings"]["prompt_n"] / 256)
+        self.assertGreaterEqual(end[1] - begin[1], chunks - 1)  # a step, at least, between two of them
+
+    def test_metrics(self):
+        """In Prometheus' text format: each name once, with help and type; histograms that add up."""
+        self.server.post(CHAT, chat("x", max_tokens=2))
+        status, headers, body = self.server.get("/metrics")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4"))
+        self.assertTrue(body.endswith(b"\n"))
+        types, helps, values = {}, set(), {}
+        for line in body.decode().splitlines():
+            if line.startswith("# HELP "):
+                name = line.split()[2]
+                self.assertNotIn(name, helps)
+                helps.add(name)
+            elif line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.assertNotIn(name, types)
+                types[name] = kind
+            else:
+                match = re.fullmatch(r'(sluice_[a-z_]+)(?:\{le="([^"]+)"\})? ([0-9.e+-]+)', line)
+                self.assertTrue(match, line)
+                name, le, value = match.groups()
+                family = re.sub("_(bucket|sum|count)$", "", name) if name not in types else name
+                self.assertIn(family, types)
+                self.assertEqual(le is not None, name.endswith("_bucket"))
+                values.setdefault(name, []).append((le, float(value)))
+        self.assertEqual(helps, set(types))
+        self.assertEqual(set(types.values()), {"counter", "gauge", "histogram"})
+        for name, kind in types.items():
+            self.assertEqual(kind == "counter", name.endswith("_total"), name)
+            if kind != "histogram":
+                self.assertEqual(len(values[name]), 1)
+                continue
+            buckets = values[name + "_bucket"]
+            self.assertEqual(buckets[-1][0], "+Inf")
+            bounds = [float(le) for le, _ in buckets]
+            self.assertEqual(bounds, sorted(set(bounds)))
+            counts = [n for _, n in buckets]
+            self.assertEqual(counts, sorted(counts))
+            self.assertEqual(counts[-1], values[name + "_count"][0][1])
+            self.assertGreaterEqual(values[name + "_sum"][0][1], 0)
+        self.assertEqual({n for n, k in types.items() if k == "histogram"}, {"sluice_first_token_seconds", "sluice_queue_seconds", "sluice_request_seconds"})
+        for name in ("expert_hits_total", "expert_misses_total", "read_bytes_total", "disk_wait_seconds_total", "disk_busy_seconds_total", "compute_seconds_total", "experts_resident",
+                     "expert_cache_bytes", "resident_bytes", "budget_bytes", "queue_length", "sessions_busy", "connections"):
+            self.assertIn("sluice_" + name, types)
+        self.assertGreater(values["sluice_compute_seconds_total"][0][1], 0)
+
     def refused(self, body, code, *words):
         error = self.server.post(CHAT, body, code=code)["error"]
         for word in words:
