@@ -6,8 +6,8 @@
 
 #define SUPPORT_PATH_MAX 1024
 
-/* $SLUICE_SHARED/oracle/NAME if it exists, else SOURCE/tests/golden/NAME. False, with a line, if neither does; where the
- * oracle is, that ends the test. */
+/* $SLUICE_SHARED/oracle/NAME if it exists, else SOURCE/tests/golden/NAME. False, with a line, if neither does; where
+ * the oracle is, that ends the test. */
 bool support_golden(const char *name, char path[SUPPORT_PATH_MAX]);
 /* SOURCE/NAME */
 void support_source(const char *name, char path[SUPPORT_PATH_MAX]);
