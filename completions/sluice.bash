@@ -76,10 +76,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
             --log)
                 COMPREPLY=($(compgen -W "requests all off" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --log --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --log --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
         words=files
         ;;
     plan)

@@ -97,7 +97,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l top-p -x -
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l min-p -x -d 'drop tokens less probable than P times the best; 0: none'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l repeat-penalty -x -d 'make tokens that were used lately less likely; 1: off'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l repeat-last -x -d 'tokens that count as lately'
-complete -c sluice -n '__fish_seen_subcommand_from run chat' -s s -l seed -x -d 'the same seed gives the same text (default: random, and printed)'
+complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -s s -l seed -x -d 'the same seed gives the same text (default: random; run and chat print it)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l greedy -d 'always take the most probable token (as --temp 0)'
 complete -c sluice -n '__fish_seen_subcommand_from bench' -s p -l prefill -x -d 'prompt lengths in tokens, separated by commas'
 complete -c sluice -n '__fish_seen_subcommand_from bench' -s n -l decode -x -d 'tokens to decode after each prompt'

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Tokenizing is one call that nothing stops. Texts up to this size take no time that one would notice. */
 #define ENCODE_BYTES_PROMPT (16 << 10)
@@ -28,6 +29,13 @@ static enum sluice_status check_trace(const struct sluice_options *options, stru
         status = base_fail(err, SLUICE_ERR_USAGE, "name a file", "--trace: %.300s is not a regular file", path);
     free(target);
     return status;
+}
+
+/* It is read when the model is there to have its grammar; that it is missing can be said before. */
+static enum sluice_status check_schema(const char *path, struct sluice_error *err)
+{
+    if (strcmp(path, "-") == 0 || access(path, R_OK) == 0) return SLUICE_OK;
+    return base_fail(err, SLUICE_ERR_IO, "check the path", "--schema: %.300s: cannot open", path);
 }
 
 /* What is known beforehand, and how much memory is held. Measurements begin from nothing unless they are told. */
@@ -85,6 +93,8 @@ enum sluice_status open_options(const struct cli_options *o, enum open_how how, 
         set_cache(o, out);
         set_prefixes(o, out);
     }
+    enum sluice_status status = out->grammar ? check_schema(cli_text(o, OPT_SCHEMA), err) : SLUICE_OK;
+    if (status) return status;
     unsigned processors = doctor_processors();
     if (out->threads > processors) report_warn(r, "%u threads on %u processors: slower", out->threads, processors);
     return out->trace_path ? check_trace(out, err) : SLUICE_OK;

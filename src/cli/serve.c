@@ -59,6 +59,8 @@ static void fill(const struct cli_options *o, struct serve_options *s)
     s->sampling.top_p = (float)cli_number(o, OPT_TOP_P);
     s->sampling.min_p = (float)cli_number(o, OPT_MIN_P);
     s->sampling.repeat_penalty = (float)cli_number(o, OPT_REPEAT_PENALTY);
+    s->seeded = cli_given(o, OPT_SEED);
+    s->sampling.seed = cli_integer(o, OPT_SEED);
     s->sampling.repeat_last = (uint32_t)cli_integer(o, OPT_REPEAT_LAST);
 }
 

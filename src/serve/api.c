@@ -95,3 +95,29 @@ const char *endpoint_methods(const char *path, char out[64])
     if (page_find(path)) snprintf(out, 64, "OPTIONS, %s", page.method);
     return out;
 }
+
+const char *endpoint_elsewhere(const char *path)
+{
+    static const char no_embeddings[] = "; this server writes text and has no embeddings or ranking";
+    static const struct {
+        const char *path, *hint;
+    } rows[] = {{"/completion", "; here it is /v1/completions"},
+                {"/infill", "; here there is /v1/completions"},
+                {"/chat", "; here it is /v1/chat/completions"},
+                {"/api/chat", "; here it is /v1/chat/completions"},
+                {"/api/generate", "; here it is /v1/completions"},
+                {"/api/tags", "; here it is /v1/models"},
+                {"/api/show", "; here it is /props"},
+                {"/v1", "; that is where the paths of OpenAI's API begin: /v1/chat/completions"},
+                {"/v1/", "; that is where the paths of OpenAI's API begin: /v1/chat/completions"},
+                {"/v1/v1/messages", "; Anthropic's clients want the address without /v1"},
+                {"/v1/embeddings", no_embeddings},
+                {"/embeddings", no_embeddings},
+                {"/embedding", no_embeddings},
+                {"/api/embed", no_embeddings},
+                {"/v1/rerank", no_embeddings},
+                {"/rerank", no_embeddings}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].path, path)) return rows[i].hint;
+    return "";
+}

@@ -31,6 +31,9 @@ struct endpoint {
 const struct endpoint *endpoint_find(const char *method, const char *path, bool *path_known);
 const char *endpoint_methods(const char *path, char out[64]); /* "GET, POST" */
 
+/* Where other servers have something that this one has elsewhere or not at all: "; here it is ...", or "". */
+const char *endpoint_elsewhere(const char *path);
+
 extern const struct writer writer_chat, writer_completions, writer_messages, writer_responses;
 typedef bool endpoint_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f);
 endpoint_read chat_read, completions_read, messages_read, responses_read;

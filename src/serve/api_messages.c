@@ -226,7 +226,7 @@ bool messages_read(struct clerk *c, const json_t *root, struct serve_request *r,
 bool messages_count(struct clerk *c, const json_t *root, struct buffer *out, struct fault *f)
 {
     struct serve_request r;
-    request_init(&r, &c->server->options.sampling);
+    request_init(&r, &c->server->options.sampling, c->server->options.seeded);
     const bool good = messages_read(c, root, &r, f);
     if (good) buffer_json(out, json_pack("{s:I}", "input_tokens", (json_int_t)r.n_ids));
     request_free(&r);

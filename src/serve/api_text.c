@@ -81,7 +81,7 @@ bool text_apply_template(struct clerk *c, const json_t *root, struct buffer *out
     struct sluice_error err;
     char *text = NULL;
     size_t bytes = 0;
-    request_init(&r, &c->server->options.sampling);
+    request_init(&r, &c->server->options.sampling, c->server->options.seeded);
     bool good = chat_read(c, root, &r, f); /* the checks, and what the template gets */
     if (good) {
         char *vars = json_dumps(r.vars, JSON_COMPACT);

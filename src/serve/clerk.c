@@ -188,7 +188,7 @@ bool clerk_read(struct clerk *c, const struct endpoint *e, const struct buffer *
     const struct server *s = c->server;
     json_t *root = read_json(body, f);
     bool good = root != NULL;
-    request_init(r, &s->options.sampling);
+    request_init(r, &s->options.sampling, s->options.seeded);
     if (s->options.tokens_max) r->tokens_max = s->options.tokens_max;
     if (good && e->kind == ENDPOINT_BY_CLERK)
         good = e->by_clerk(c, root, out, f);

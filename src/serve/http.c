@@ -135,6 +135,22 @@ static enum MHD_Result send_preflight(struct server *s, struct MHD_Connection *c
     return send_response(s, c, 204, NULL, 0, response);
 }
 
+static enum MHD_Result send_not_allowed(struct exchange *x, struct MHD_Connection *c, const char *path)
+{
+    char methods[64];
+    struct buffer body = {.at = NULL};
+    fault_write(&x->fault, x->endpoint->style, &body);
+    if (body.failed) {
+        buffer_free(&body);
+        return MHD_NO;
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(body.n, body.at, MHD_RESPMEM_MUST_COPY);
+    buffer_free(&body);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, "Allow", endpoint_methods(path, methods));
+    return send_response(x->server, c, x->fault.status, "application/json", 0, response);
+}
+
 /* ---- streams ---- */
 
 /* More of a stream, or rest until there is more. */
@@ -199,7 +215,7 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     if (!origin_good) return fault_set(f, 403, NULL, "pages of other origins may not ask here (--cors)");
     if (!open && !key_good(s, c)) return fault_set(f, 401, NULL, "a valid API key is needed");
     if (!e && path_known) return fault_set(f, 405, NULL, "%.20s is not allowed here", method);
-    if (!e) return fault_set(f, 404, NULL, "there is nothing at %.200s", path);
+    if (!e) return fault_set(f, 404, NULL, "there is nothing at %.200s%s", path, endpoint_elsewhere(path));
     if (e->model_behind && strcmp(path + strlen(e->path), s->model_name) != 0) {
         fault_set(f, 404, "model", "there is no model '%.200s' here, only '%.200s'", path + strlen(e->path),
                   s->model_name);
@@ -359,6 +375,7 @@ static enum MHD_Result send_whole(struct exchange *x, struct MHD_Connection *c)
 static enum MHD_Result go_on(struct exchange *x, struct MHD_Connection *c, const char *path, const char *method)
 {
     struct server *s = x->server;
+    if (x->refused && x->fault.status == 405) return send_not_allowed(x, c, path);
     if (x->refused) return send_fault(s, c, &x->fault, x->endpoint->style);
     if (!strcmp(method, "OPTIONS")) return send_preflight(s, c, path);
     pthread_mutex_lock(&s->lock);

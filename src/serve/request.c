@@ -6,13 +6,14 @@
 #include <sys/random.h>
 #include <time.h>
 
-void request_init(struct serve_request *r, const struct sluice_sampling *sampling)
+void request_init(struct serve_request *r, const struct sluice_sampling *sampling, bool seeded)
 {
     memset(r, 0, sizeof *r);
     r->created_s = (int64_t)time(NULL);
     r->tokens_max = UINT64_MAX;
     r->call_prefix = "call_";
     r->sampling = *sampling;
+    if (seeded) return;
     if (getrandom(&r->sampling.seed, sizeof r->sampling.seed, 0) != (ssize_t)sizeof r->sampling.seed)
         r->sampling.seed = (uint64_t)r->created_s;
 }

@@ -43,7 +43,7 @@ struct serve_request {
     char *prompt_text;       /* for echo */
     json_t *original;        /* what Responses repeats, or NULL */
 };
-void request_init(struct serve_request *r, const struct sluice_sampling *sampling);
+void request_init(struct serve_request *r, const struct sluice_sampling *sampling, bool seeded);
 void request_free(struct serve_request *r);
 /* A fresh id: the prefix and 24 letters and digits that nobody can guess. */
 void request_id(const char *prefix, char out[REQUEST_ID_BYTES]);

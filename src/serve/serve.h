@@ -28,6 +28,7 @@ struct serve_options {
     uint32_t keep_alive_s; /* silence of a stream before a sign of life */
     uint32_t tokens_max;   /* of an answer if the request says nothing; 0: what the context leaves */
     struct sluice_sampling sampling; /* if the request says nothing */
+    bool seeded;                     /* with this seed too; else each has one of its own */
     enum serve_log requests;
 
     /* Called from any of the server's threads, one at a time. */

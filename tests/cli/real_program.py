@@ -109,6 +109,8 @@ class ExitCodes(Folder):
             (2, ["run", "-m", DEMO, "-p", "x", "--ctx", "0"], "--ctx"),
             (4, ["run", "-m", DEMO, "-p", "x", "--memory", "1M"], "--memory"),
             (4, ["plan", "-m", DEMO, "--memory", "900T"], "900"),
+            (4, ["plan", "-m", DEMO, "--memory", "28"], "28M or 28G?"),
+            (5, ["run", "-m", DEMO, "-p", "x", "--schema", self.path("no-schema")], "--schema: "),
             (2, ["doctor", "--full"], "--full"),
             (5, ["doctor", self.path("missing")], "missing"),
         ]:

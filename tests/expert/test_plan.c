@@ -236,6 +236,7 @@ static const struct line {
     {"496M", NULL, 0, 0, true, SLUICE_OK, 496 * M, 512, 4, 0, NULL},
     {"100M", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "the budget is 100.00 MiB"},
     {"1B", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 478M"},
+    {"28", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "28M or 28G? the smallest that works is --memory 478M"},
     {"1%", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 478M"},
     {"500M", NULL, 8192, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 966M"},
     {"480M", NULL, 0, 512, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 542M"},

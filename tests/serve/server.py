@@ -216,7 +216,21 @@ class Chat(Shared):
                                    ("GET", "/v1/models", 200), ("GET", "/props", 200), ("GET", "/slots", 200), ("GET", "/api/experts", 200), ("OPTIONS", CHAT, 204)):
             self.assertEqual(self.server.request(method, path)[0], code, (method, path))
         self.assertEqual(json.loads(self.server.get("/v1/models")[2])["data"][0]["id"], "demo")
+        self.assertEqual(self.server.get(CHAT)[1]["Allow"], "OPTIONS, POST")
+        self.assertEqual(self.server.request("POST", "/health")[1]["Allow"], "OPTIONS, GET")
+        for path, hint in (("/completion", "/v1/completions"), ("/api/chat", "/v1/chat/completions"), ("/v1/embeddings", "no embeddings")):
+            status, _, body = self.server.request("POST", path)
+            self.assertEqual(status, 404)
+            self.assertIn(hint, json.loads(body)["error"]["message"])
         self.assertEqual(len(json.loads(self.server.get("/slots")[2])), 4)
+
+    def test_a_seed_for_all(self):
+        body = {"prompt": "It was the", "max_tokens": 12, "temperature": 1.5}
+        server = Server("--ctx", "256", "--seed", "7")
+        texts = [server.post("/v1/completions", {**body, **more})["choices"][0]["text"] for more in ({}, {}, {"seed": 7}, {"seed": 8})]
+        server.stop()
+        self.assertEqual(texts[:2], [texts[2]] * 2)
+        self.assertNotEqual(texts[2], texts[3])
 
     def test_the_log(self):
         for words, watched in ((["--log", "all"], True), ([], False)):
