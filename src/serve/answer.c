@@ -22,6 +22,7 @@ void answer_free(struct answer *a)
     }
     free(a->calls);
     json_decref(a->probs);
+    json_decref(a->item_probs);
     json_decref(a->items);
     buffer_free(&a->out);
     buffer_free(&a->reasoning);

@@ -15,6 +15,8 @@ struct token_prob {
 };
 struct token_probs {
     struct token_prob taken;
+    bool reasons; /* the token belongs to the reasoning, or to the marks around the answer */
+    bool prompt;  /* it belongs to the prompt; the first one's logprob is NAN */
     size_t n;
     struct token_prob top[]; /* [n] most likely first */
 };
@@ -71,7 +73,8 @@ struct answer {
     struct buffer reasoning, text;
     struct answer_call *calls; /* [n_calls] */
     size_t n_calls;
-    json_t *probs; /* in the API's own form; of what was not sent yet, if streamed */
+    json_t *probs;      /* in the API's own form; of what was not sent yet, if streamed */
+    json_t *item_probs; /* Responses: of the text of the item that is open */
     /* For the writers: which block or item is open, how many there were, the number of the last message. */
     int open;
     size_t index;

@@ -2,6 +2,7 @@
 #include "serve/api.h"
 #include "serve/server.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,11 +62,16 @@ bool completions_read(struct clerk *c, const json_t *root, struct serve_request 
         if (!json_is_true(probs) && !read_integer(root, "logprobs", 0, REQUEST_PROBS_MAX, &n_probs, f)) return false;
         r->n_probs = (uint32_t)n_probs;
     }
-    if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
+    const json_t *most = json_object_get(root, "max_tokens");
+    const bool none =
+        json_is_integer(most) && json_integer_value(most) == 0 && json_is_true(json_object_get(root, "echo"));
+    if (!request_tokens_max(r, root, "n_predict", f) || (!none && !request_tokens_max(r, root, "max_tokens", f)) ||
         !request_stops(r, root, "stop", f) || !request_stream_options(r, root, f) ||
         !read_bool(root, "return_progress", &r->progress_wanted, f) || !read_bool(root, "echo", &r->echo, f) ||
         !request_format(c, r, json_object_get(root, "response_format"), "response_format", f))
         return false;
+    if (none) r->tokens_max = 0; /* the prompt alone comes back, with what was asked of it */
+    r->prompt_probs = r->echo && r->probs_wanted;
     request_id("cmpl-", r->id);
     if (json_is_array(prompt) && json_array_size(prompt) == 1 && !json_is_integer(json_array_get(prompt, 0)))
         prompt = json_array_get(prompt, 0); /* a list of one prompt */
@@ -106,29 +112,39 @@ static void add_probs(struct answer *a, const struct token_probs *p)
 {
     if (!a->probs)
         a->probs = json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
-    json_t *top = json_object();
+    const bool known = !isnan(p->taken.logprob); /* of the first token nothing is */
+    json_t *top = known ? json_object() : json_null();
     for (size_t i = 0; i < p->n; i++) {
         json_t *key = buffer_string(p->top[i].text, p->top[i].bytes);
         json_object_set_new(top, json_string_value(key), json_real((double)p->top[i].logprob));
         json_decref(key);
     }
     json_array_append_new(json_object_get(a->probs, "tokens"), buffer_string(p->taken.text, p->taken.bytes));
-    json_array_append_new(json_object_get(a->probs, "token_logprobs"), json_real((double)p->taken.logprob));
+    json_array_append_new(json_object_get(a->probs, "token_logprobs"),
+                          known ? json_real((double)p->taken.logprob) : json_null());
     json_array_append_new(json_object_get(a->probs, "top_logprobs"), top);
     json_array_append_new(json_object_get(a->probs, "text_offset"), json_integer((json_int_t)a->index));
-    a->index += p->taken.bytes;
+    for (size_t i = 0; i < p->taken.bytes; i++) /* characters */
+        a->index += ((unsigned char)p->taken.text[i] & 0xc0) != 0x80;
+}
+
+/* Of a stream; with its probabilities, if they are wanted. */
+static void send_echo(struct answer *a)
+{
+    const char *echo = a->request->prompt_text;
+    if (echo) answer_message(a, NULL, head(a, choice(a, buffer_string(echo, strlen(echo)), NULL)));
 }
 
 static void begin(struct answer *a)
 {
-    const char *echo = a->request->prompt_text;
-    if (a->request->echo && echo) answer_message(a, NULL, head(a, choice(a, buffer_string(echo, strlen(echo)), NULL)));
+    if (a->request->echo && !a->request->prompt_probs) send_echo(a);
 }
 
 static void event(struct answer *a, const struct event *e)
 {
     if (e->kind == EVENT_PROBS) {
         add_probs(a, e->probs);
+        if (e->probs->prompt && ++a->sequence == a->request->n_ids && a->streamed) send_echo(a);
     } else if (!a->streamed) {
         answer_keep(a, e);
     } else if (e->kind == EVENT_TEXT) {

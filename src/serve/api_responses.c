@@ -18,7 +18,7 @@ static const struct field fields[] = {
     {"top_logprobs", FIELD_READ, NULL},
     {"stop", FIELD_READ, NULL},
     {"chat_template_kwargs", FIELD_READ, NULL},
-    {"include", FIELD_IGNORED, NULL},
+    {"include", FIELD_READ, NULL},
     {"stream_options", FIELD_IGNORED, NULL},
     {"client_metadata", FIELD_IGNORED, NULL},
     {"truncation", FIELD_READ, NULL},
@@ -179,6 +179,20 @@ static bool read_tools(struct clerk *c, struct serve_request *r, const json_t *r
     return request_choose_tool(c, r, vars, "function", text_of(choice, "name"), f);
 }
 
+/* What else of it would be included there never is; encrypted reasoning is asked for by clients that store nothing. */
+static bool read_include(struct serve_request *r, const json_t *root, struct fault *f)
+{
+    const json_t *list = json_object_get(root, "include");
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return fault_set(f, 400, "include", "'include' must be a list");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *what = json_string_value(json_array_get(list, i));
+        if (!what) return fault_set(f, 400, "include", "element %zu of 'include' is no string", i);
+        if (!strcmp(what, "message.output_text.logprobs")) r->probs_wanted = true;
+    }
+    return true;
+}
+
 static bool read_rest(struct clerk *c, struct serve_request *r, const json_t *root, struct fault *f)
 {
     int64_t n = 0;
@@ -194,6 +208,7 @@ static bool read_rest(struct clerk *c, struct serve_request *r, const json_t *ro
         return fault_set(f, 400, "truncation", "'truncation' must be \"disabled\": nothing is cut silently");
     r->n_probs = (uint32_t)n;
     r->probs_wanted = n > 0;
+    if (!read_include(r, root, f)) return false;
     r->one_call = !parallel;
     return true;
 }

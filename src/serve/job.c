@@ -27,7 +27,7 @@ void job_free(struct job *j)
     if (!j) return;
     serve_parser_destroy(j->parser);
     sluice_grammar_free(j->grammar);
-    buffer_free(&j->forced);
+    serve_parser_destroy(j->any);
     free(j->logits);
     exchange_release(j->x);
     free(j);
@@ -51,36 +51,36 @@ static void begin_call(struct job *j, size_t call, const char *name, size_t byte
     exchange_push(j->x, e);
 }
 
+/* Of a call that was asked for, of one of several tools. */
+static void take_any(void *user, const struct serve_event *found)
+{
+    struct job *j = user;
+    if (found->kind == SERVE_EVENT_CALL) {
+        begin_call(j, 0, found->text, found->bytes, NULL);
+        j->forced_begun = true;
+    } else if (found->kind != SERVE_EVENT_CALL_END) {
+        exchange_text(j->x, found->kind == SERVE_EVENT_ARGUMENTS ? EVENT_ARGUMENTS : EVENT_TEXT, 0, found->text,
+                      found->bytes);
+    }
+}
+
 /* The answer is the arguments of a tool that the client has chosen, or {"name", "arguments"} of one of several. */
 static void take_forced(struct job *j, const char *text, size_t bytes)
 {
-    const char *name = j->x->request.forced_call;
-    if (!strcmp(name, "*")) {
-        buffer_put(&j->forced, text, bytes);
+    if (j->any) {
+        if (!j->parser_failed && serve_parser_feed(j->any, text, bytes, NULL)) j->parser_failed = true;
         return;
     }
+    const char *name = j->x->request.forced_call;
     if (!j->forced_begun) begin_call(j, 0, name, strlen(name), NULL);
     j->forced_begun = true;
     exchange_text(j->x, EVENT_ARGUMENTS, 0, text, bytes);
 }
 
+/* A call that the length has cut is one all the same, if its name is there. */
 static void end_forced(struct job *j)
 {
-    const char *forced = j->x->request.forced_call;
-    if (forced && !strcmp(forced, "*") && j->forced.n) {
-        json_t *call = json_loadb(j->forced.at, j->forced.n, JSON_ALLOW_NUL, NULL);
-        const json_t *name = json_object_get(call, "name");
-        char *arguments = json_dumps(json_object_get(call, "arguments"), JSON_COMPACT);
-        if (json_is_string(name) && arguments) {
-            begin_call(j, 0, json_string_value(name), json_string_length(name), NULL);
-            exchange_text(j->x, EVENT_ARGUMENTS, 0, arguments, strlen(arguments));
-            j->forced_begun = true;
-        } else { /* cut off by the length: as it is */
-            exchange_text(j->x, EVENT_TEXT, 0, j->forced.at, j->forced.n);
-        }
-        free(arguments);
-        json_decref(call);
-    }
+    if (j->any && !j->parser_failed && serve_parser_end(j->any, NULL)) j->parser_failed = true;
     if (j->forced_begun) exchange_text(j->x, EVENT_CALL_END, 0, "", 0);
 }
 
@@ -117,11 +117,12 @@ static void take_text(void *user, const char *text, size_t bytes)
         j->parser_failed = true;
 }
 
-static enum sluice_status open_parser(struct job *j, struct sluice_error *err)
+/* For the answer; and for one of several calls, which was asked for: that has no marks, as with Llama 3. */
+static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
 {
     const struct serve_request *r = &j->x->request;
     const char *template = sluice_chat_template(j->engine);
-    const size_t n = r->forced_call ? 0 : json_array_size(r->tools); /* a call that was asked for has no marks */
+    const size_t n = json_array_size(r->tools);
     struct serve_tool *tools = calloc(n + 1, sizeof *tools);
     if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
     for (size_t i = 0; i < n; i++) {
@@ -131,7 +132,7 @@ static enum sluice_status open_parser(struct job *j, struct sluice_error *err)
     }
     const struct serve_parser_options o = {.family = j->x->server->family,
                                            .tools = tools,
-                                           .n_tools = n,
+                                           .n_tools = r->forced_call ? 0 : n,
                                            .hold_calls = !r->stream,
                                            .chat_template = template,
                                            .chat_template_bytes = template ? strlen(template) : 0,
@@ -139,7 +140,14 @@ static enum sluice_status open_parser(struct job *j, struct sluice_error *err)
                                            .prompt_bytes = r->prompt_end ? strlen(r->prompt_end) : 0,
                                            .event = take_found,
                                            .user = j};
+    const struct serve_parser_options any = {.family = serve_family_find("llama3"),
+                                             .tools = tools,
+                                             .n_tools = n,
+                                             .no_reasoning = true,
+                                             .event = take_any,
+                                             .user = j};
     enum sluice_status st = serve_parser_create(&o, &j->parser, err);
+    if (!st && r->forced_call && !strcmp(r->forced_call, "*")) st = serve_parser_create(&any, &j->any, err);
     free(tools);
     return st;
 }
@@ -162,7 +170,7 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     stop_init(&j->stops, take_text, j);
     for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
     if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
-    if (!st && r->answers) st = open_parser(j, err);
+    if (!st && r->answers) st = open_parsers(j, err);
     if (!st && r->schema)
         st = sluice_grammar_json(e, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
     j->refused = st == SLUICE_ERR_USAGE && r->schema && !j->grammar ? r->schema_from : NULL;
@@ -181,10 +189,11 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
 
 /* ---- probabilities ---- */
 
-static struct token_prob prob_of(struct job *j, int32_t id, float logprob)
+/* special: whether tokens of the format have a text. */
+static struct token_prob prob_of(struct job *j, int32_t id, float logprob, bool special)
 {
     char text[SLUICE_PIECE_BYTES_MAX];
-    const size_t n = sluice_token_bytes(j->engine, id, true, text);
+    const size_t n = sluice_token_bytes(j->engine, id, special, text);
     struct token_prob p = {.id = id, .logprob = logprob, .text = malloc(n + 1)};
     if (!p.text) return p;
     memcpy(p.text, text, n);
@@ -193,36 +202,55 @@ static struct token_prob prob_of(struct job *j, int32_t id, float logprob)
     return p;
 }
 
-/* Of the model's own distribution, before sampling changes it. */
-static void push_probs(struct job *j, int32_t id)
+/* The most likely tokens, and logprobs from logits by *all. */
+static uint32_t most_likely(const float *logits, size_t n_vocab, uint32_t want, int32_t *best, float *all)
+{
+    float most = logits[0];
+    for (size_t i = 1; i < n_vocab; i++)
+        if (logits[i] > most) most = logits[i];
+    double sum = 0;
+    for (size_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - most);
+    *all = most + (float)log(sum);
+    uint32_t n = 0;
+    for (size_t i = 0; i < n_vocab && want; i++) { /* few enough for an insertion */
+        if (n == want && logits[i] <= logits[best[n - 1]]) continue;
+        uint32_t at = n < want ? n++ : n - 1;
+        for (; at > 0 && logits[best[at - 1]] < logits[i]; at--) best[at] = best[at - 1];
+        best[at] = (int32_t)i;
+    }
+    return n;
+}
+
+/* Of the model's own distribution, before sampling changes it. logits: NULL for the first token of all. */
+static void push_probs(struct job *j, int32_t id, const float *logits, bool prompt)
 {
     const uint32_t want = j->x->request.n_probs;
-    const float *logits = j->logits;
     struct event *e = calloc(1, sizeof *e);
     if (e) e->probs = calloc(1, sizeof *e->probs + want * sizeof e->probs->top[0]);
     if (!e || !e->probs) {
         event_free(e);
         return;
     }
-    float most = logits[0];
-    for (size_t i = 1; i < j->n_vocab; i++)
-        if (logits[i] > most) most = logits[i];
-    double sum = 0;
-    for (size_t i = 0; i < j->n_vocab; i++) sum += exp((double)logits[i] - most);
-    const float all = most + (float)log(sum);
     int32_t best[REQUEST_PROBS_MAX];
-    uint32_t n = 0;
-    for (size_t i = 0; i < j->n_vocab && want; i++) { /* few enough for an insertion */
-        if (n == want && logits[i] <= logits[best[n - 1]]) continue;
-        uint32_t at = n < want ? n++ : n - 1;
-        for (; at > 0 && logits[best[at - 1]] < logits[i]; at--) best[at] = best[at - 1];
-        best[at] = (int32_t)i;
-    }
+    float all = NAN;
+    const uint32_t n = logits ? most_likely(logits, j->n_vocab, want, best, &all) : 0;
     e->kind = EVENT_PROBS;
-    e->probs->taken = prob_of(j, id, logits[id] - all);
+    e->probs->taken = prob_of(j, id, logits ? logits[id] - all : NAN, !prompt);
+    e->probs->prompt = prompt;
+    e->probs->reasons = !prompt && j->parser && serve_parser_reasons(j->parser);
     e->probs->n = n;
-    for (uint32_t i = 0; i < n; i++) e->probs->top[i] = prob_of(j, best[i], logits[best[i]] - all);
+    for (uint32_t i = 0; i < n; i++) e->probs->top[i] = prob_of(j, best[i], logits[best[i]] - all, true);
     exchange_push(j->x, e);
+}
+
+bool job_prompt_logits(void *user, size_t index, const float *logits, size_t n_vocab)
+{
+    struct job *j = user;
+    const struct serve_request *r = &j->x->request;
+    const size_t next = j->n_done + index + 1;
+    if (next == 1) push_probs(j, r->ids[0], NULL, true);
+    if (next < r->n_ids) push_probs(j, r->ids[next], logits, true);
+    return true;
 }
 
 /* ---- the end ---- */
@@ -274,13 +302,13 @@ static void end_text(struct job *j, enum ending ending)
             stop_end(&j->stops);
     }
     if (j->parser && !j->parser_failed && serve_parser_end(j->parser, NULL)) j->parser_failed = true;
+    end_forced(j);
     if (j->parser_failed) {
         struct sluice_error err;
         base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for the answer");
         job_fail(j, &err);
         return;
     }
-    end_forced(j);
     if (j->parser && ending != ENDING_LENGTH && (serve_parser_calls(j->parser) || j->forced_begun))
         ending = ENDING_CALLS;
     job_end(j, ending);
@@ -293,6 +321,10 @@ void job_token(struct job *j, size_t room)
     struct sluice_error err;
     char piece[SLUICE_PIECE_BYTES_MAX];
     int32_t id;
+    if (r->tokens_max == 0) { /* the prompt's probabilities alone are wanted */
+        end_text(j, ENDING_LENGTH);
+        return;
+    }
     /* What a model thinks before it answers is free. */
     const bool bound = j->grammar && !(j->parser && serve_parser_reasons(j->parser));
     if (bound ? sluice_sample_constrained(j->session, j->grammar, &id, &err) : sluice_sample(j->session, &id, &err)) {
@@ -312,7 +344,7 @@ void job_token(struct job *j, size_t room)
     }
     j->outcome.n_generated++;
     atomic_fetch_add(&s->metrics.generated_tokens, 1);
-    if (j->logits) push_probs(j, id);
+    if (j->logits) push_probs(j, id, j->logits, false);
     if (j->parser && serve_parser_reasons(j->parser)) j->outcome.n_reasoning++;
     if (stop_push(&j->stops, piece, sluice_decode(j->engine, &j->decoder, id, r->answers, piece)))
         end_text(j, ENDING_STOP);

@@ -29,7 +29,7 @@ struct job {
     struct serve_parser *parser; /* of an assistant's turn; else NULL */
     sluice_grammar *grammar;     /* what the answer may be; NULL: anything */
     const char *refused;         /* the parameter that the request failed for, or NULL; a constant */
-    struct buffer forced;        /* the text of a call that was asked for, if it is one of several tools */
+    struct serve_parser *any;    /* of a call that was asked for, if it is one of several tools; else NULL */
     bool forced_begun;
     bool parser_failed; /* memory ran out */
     bool progress_over; /* the end of the prompt was told */
@@ -46,6 +46,8 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
                              struct sluice_error *err);
 /* The logits of the last token are there: takes the next token. JOB_OVER if that ended the answer. */
 void job_token(struct job *j, size_t room);
+/* Of each token of the prompt, where its probabilities are wanted (user: the job, index: behind n_done). */
+bool job_prompt_logits(void *user, size_t index, const float *logits, size_t n_vocab);
 /* Pushes END. */
 void job_end(struct job *j, enum ending ending);
 void job_fail(struct job *j, const struct sluice_error *err);

@@ -40,6 +40,7 @@ struct serve_request {
     const char *schema_from; /* the parameter that it came in; a constant */
     char *forced_call;       /* the answer is the arguments of this tool; "*": of one of them; or NULL */
     bool echo;               /* completions: the prompt's text comes first */
+    bool prompt_probs;       /* with its probabilities: all of it is computed */
     char *prompt_text;       /* for echo */
     json_t *original;        /* what Responses repeats, or NULL */
 };

@@ -65,7 +65,7 @@ static json_t *response(const struct answer *a, const struct outcome *o)
 /* The item that is open has its text in a->text (its own, not the answer's); it was announced with item_id. */
 static json_t *text_part(const struct answer *a)
 {
-    json_t *probs = a->probs ? json_incref(a->probs) : json_array();
+    json_t *probs = a->item_probs ? json_incref(a->item_probs) : json_array();
     return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", buffer_string(a->text.at, a->text.n),
                      "annotations", "logprobs", probs);
 }
@@ -113,11 +113,17 @@ static void tell_item(struct answer *a, const char *type, const char *status)
     tell(a, type, json_pack("{s:i, s:o}", "output_index", (int)a->index, "item", item(a, status)), false);
 }
 
+static void drop_probs(struct answer *a)
+{
+    json_decref(a->probs);
+    a->probs = NULL;
+}
+
 static void close_item(struct answer *a, const char *status)
 {
     if (a->open < 0) return;
     if (a->open == EVENT_TEXT) {
-        json_t *probs = a->probs ? json_incref(a->probs) : json_array();
+        json_t *probs = a->item_probs ? json_incref(a->item_probs) : json_array();
         tell(a, "response.output_text.done",
              json_pack("{s:i, s:o, s:o}", "content_index", 0, "text", buffer_string(a->text.at, a->text.n), "logprobs",
                        probs),
@@ -136,8 +142,9 @@ static void close_item(struct answer *a, const char *status)
     tell_item(a, "response.output_item.done", status);
     if (!a->items) a->items = json_array();
     json_array_append_new(a->items, item(a, status));
-    json_decref(a->probs);
-    a->probs = NULL;
+    json_decref(a->item_probs);
+    a->item_probs = NULL;
+    drop_probs(a); /* of marks behind the item's text */
     buffer_free(&a->text);
     a->index++;
     a->open = -1;
@@ -162,19 +169,36 @@ static void begin(struct answer *a)
     tell(a, "response.in_progress", json_pack("{s:o}", "response", response(a, NULL)), false);
 }
 
+/* The probabilities that came before this text. A blank before an item's text is not part of it. */
+static json_t *take_probs(struct answer *a, const struct event *e)
+{
+    json_t *probs = a->probs ? a->probs : json_array();
+    a->probs = NULL;
+    const bool blank = e->text.n && strchr(" \t\r\n", e->text.at[0]);
+    while (!a->text.n && !blank && json_array_size(probs)) {
+        const char *token = json_string_value(json_object_get(json_array_get(probs, 0), "token"));
+        if (token[strspn(token, " \t\r\n")]) break;
+        json_array_remove(probs, 0);
+    }
+    if (!a->item_probs) a->item_probs = json_array();
+    json_array_extend(a->item_probs, probs);
+    return probs;
+}
+
 /* More of the text of the item that is open. */
 static void take_text(struct answer *a, const struct event *e)
 {
     const bool reasons = e->kind == EVENT_REASONING;
+    if (reasons) drop_probs(a); /* of marks */
     if (a->open != (int)e->kind) {
         json_t *probs = a->probs; /* came before its text */
         a->probs = NULL;
         open_item(a, e->kind);
         a->probs = probs;
     }
-    buffer_put(&a->text, e->text.at, e->text.n);
     json_t *data = json_pack("{s:i, s:o}", "content_index", 0, "delta", buffer_string(e->text.at, e->text.n));
-    if (!reasons) json_object_set_new(data, "logprobs", json_array());
+    if (!reasons) json_object_set_new(data, "logprobs", take_probs(a, e));
+    buffer_put(&a->text, e->text.at, e->text.n);
     tell(a, reasons ? "response.reasoning_text.delta" : "response.output_text.delta", data, true);
 }
 
@@ -195,6 +219,7 @@ static void event(struct answer *a, const struct event *e)
         break;
     case EVENT_CALL_END: close_item(a, "completed"); break;
     case EVENT_PROBS:
+        if (e->probs->reasons) break;
         if (!a->probs) a->probs = json_array();
         json_array_append_new(a->probs, answer_probs_openai(e->probs));
         break;

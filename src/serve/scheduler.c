@@ -198,6 +198,8 @@ static enum sluice_status evaluate(struct scheduler *q, struct job **jobs, size_
 /* The session holds what is known of the prompt already. */
 static enum sluice_status reuse(struct lane *l, struct job *j, size_t *n_ready, struct sluice_error *err)
 {
+    *n_ready = 0;
+    if (j->x->request.prompt_probs) return sluice_session_rewind(l->session, 0, err);
     return sluice_session_reuse(l->session, j->x->request.ids, j->x->request.n_ids, n_ready, err);
 }
 
@@ -371,8 +373,8 @@ static void prompt_chunk(struct scheduler *q, struct job *j)
     struct sluice_stats before, after;
     sluice_stats(q->engine, &before);
     const uint64_t begin = server_now_ns();
-    enum sluice_status st =
-        sluice_eval(j->session, r->ids + j->n_done, n, n == left ? j->logits : NULL, NULL, NULL, &err);
+    enum sluice_status st = sluice_eval(j->session, r->ids + j->n_done, n, n == left ? j->logits : NULL,
+                                        r->prompt_probs ? job_prompt_logits : NULL, j, &err);
     const uint64_t took = server_now_ns() - begin;
     q->credit_ns = (double)took * DECODE_SHARE;
     q->n_running = 0;

@@ -27,6 +27,30 @@ class Completions(Shared):
         probs = self.server.post("/v1/completions", {**body, "logprobs": 2})["choices"][0]["logprobs"]
         self.assertEqual("".join(probs["tokens"]), text)
         self.assertEqual([len(probs[k]) for k in ("token_logprobs", "top_logprobs", "text_offset")], [6] * 3)
+        got = [c for _, m in self.server.stream("/v1/completions", {**body, "logprobs": 2}) if m != "[DONE]" for c in m["choices"]]
+        self.assertEqual({k: [x for c in got for x in (c["logprobs"] or {k: []})[k]] for k in probs}, probs)
+        for c in got[:-1]:
+            self.assertEqual("".join(c["logprobs"]["tokens"]), c["text"])
+
+    def test_probabilities_of_the_prompt(self):
+        ids = self.server.post("/tokenize", {"content": "It was thé best", "add_special": True})["tokens"]
+        body = {"prompt": ids, "max_tokens": 5, "temperature": 0, "logprobs": 2}
+        said = self.server.post("/v1/completions", body)["choices"][0]["logprobs"]
+        told = self.server.post("/v1/completions", {**body, "echo": True})["choices"][0]
+        self.assertEqual("".join(told["logprobs"]["tokens"]), told["text"])
+        self.assertEqual(told["logprobs"]["token_logprobs"][-5:], said["token_logprobs"])
+        self.assertEqual([told["logprobs"][k][0] for k in ("token_logprobs", "top_logprobs", "text_offset")], [None, None, 0])
+        for token, at in zip(told["logprobs"]["tokens"], told["logprobs"]["text_offset"]):
+            self.assertEqual(told["text"][at:at + len(token)], token)
+        # what was said, read as a prompt, has the probabilities that it had
+        alone = self.server.post("/v1/completions", {"prompt": told["text"], "max_tokens": 0, "logprobs": 2, "echo": True})["choices"][0]
+        self.assertEqual((alone["text"], alone["finish_reason"]), (told["text"], "length"))
+        if len(alone["logprobs"]["tokens"]) == len(told["logprobs"]["tokens"]):
+            self.assertEqual(alone["logprobs"], told["logprobs"])
+        got = [c for _, m in self.server.stream("/v1/completions", {**body, "echo": True}) if m != "[DONE]" for c in m["choices"]]
+        self.assertEqual((got[0]["text"], len(got[0]["logprobs"]["tokens"])), (told["text"][:len(got[0]["text"])], len(ids)))
+        self.assertEqual({k: [x for c in got for x in (c["logprobs"] or {k: []})[k]] for k in said}, told["logprobs"])
+        self.server.post("/v1/completions", {"prompt": "x", "max_tokens": 0}, code=400)
 
     def test_refusals(self):
         for body in ({}, {"prompt": []}, {"prompt": ["a", "b"]}, {"prompt": [1, "x"]}, {"prompt": [99999]}, {"prompt": ""}, {"prompt": "x", "suffix": "y"},
@@ -115,6 +139,13 @@ class Responses(Shared):
         self.assertEqual(got[-1][1]["response"]["usage"]["output_tokens"], 6)
         probs = self.server.post(self.PATH, {**body, "top_logprobs": 2})["output"][0]["content"][0]["logprobs"]
         self.assertEqual("".join(p["token"] for p in probs), text)
+        asked = {**body, "include": ["message.output_text.logprobs", "reasoning.encrypted_content"]}
+        self.assertEqual([p["logprob"] for p in self.server.post(self.PATH, asked)["output"][0]["content"][0]["logprobs"]], [p["logprob"] for p in probs])
+        got = self.server.stream(self.PATH, {**asked, "top_logprobs": 2})
+        self.assertEqual([p for e, m in got if e == "response.output_text.delta" for p in m["logprobs"]], probs)
+        self.assertEqual([m["logprobs"] for e, m in got if e == "response.output_text.done"], [probs])
+        for include in ("x", [1]):
+            self.server.post(self.PATH, {**body, "include": include}, code=400)
 
     def test_a_conversation_as_items(self):
         items = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "It was"},

@@ -101,7 +101,7 @@ def whole_messages(server, body):
     a.end = m["stop_reason"]
     for b in m["content"]:
         if b["type"] == "tool_use":
-            a.calls.append([b["name"], b["id"], json.dumps(b["input"])])
+            a.calls.append([b["name"], b["id"], json.dumps(b["input"], ensure_ascii=False)])
         a.reasoning += b.get("thinking", "")
         a.text += b.get("text", "")
     return a
@@ -208,6 +208,40 @@ class Streams(Written):
         server = self.serve("pace=1", *FAMILIES["hermes"][:2])
         for path in WAYS:
             self.assertGreater(WAYS[path][1](server, body_of(path, tools=tools_of(path)[:1])).pieces[0], 1, path)
+
+    def test_probabilities_are_of_the_text_alone(self):
+        server = self.serve("", FAMILIES["hermes"][0], "<think>\nhm\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"g\"}\n</tool_call>\nSo")
+        body = body_of(RESPONSES, include=["message.output_text.logprobs"], top_logprobs=1)
+        items = server.post(RESPONSES, body)["output"]
+        self.assertEqual([i["type"] for i in items], ["reasoning", "message", "function_call", "message"])
+        for item in items[1::2]:
+            part = item["content"][0]
+            self.assertEqual("".join(p["token"] for p in part["logprobs"])[-len(part["text"]):], part["text"])
+        self.assertEqual(len(items[1]["content"][0]["logprobs"]), len("I look."))
+        deltas = [m for e, m in server.stream(RESPONSES, body) if e == "response.output_text.delta" and m["output_index"] == 1]
+        self.assertEqual([p["token"] for m in deltas for p in m["logprobs"]], list("I look."))
+
+    def test_a_call_that_is_asked_for_of_several_tools(self):
+        """The name as soon as it is known, then the arguments as they come; the length leaves the call that was begun."""
+        written = json.dumps({"name": "f", "arguments": SN}, ensure_ascii=False)
+        server = self.serve("", "", written)
+        choice = {CHAT: "required", RESPONSES: "required", MESSAGES: {"type": "any"}}
+        limit = {CHAT: "max_tokens", RESPONSES: "max_output_tokens", MESSAGES: "max_tokens"}
+        for path, ways in WAYS.items():
+            for cut in (None, 5, len(written[:-8].encode())):  # the model's tokens are bytes
+                for way in ways:
+                    body = body_of(path, tool_choice=choice[path])
+                    a = way(server, {**body, limit[path]: cut} if cut else body)
+                    if cut == 5:
+                        self.assertEqual((a.text, a.calls), (written[:5], []), path)
+                    else:
+                        self.assertEqual([a.text, a.calls[0][0], a.calls[0][1].split("_")[0] + "_"], ["", "f", PREFIX[path]])
+                        begun = json.dumps(SN, ensure_ascii=False)[:-7 if cut else None]
+                        self.assertEqual(a.calls[0][2], json.dumps({}) if cut and way is whole_messages else begun)
+                    self.assertEqual(a.end, {CHAT: "length", MESSAGES: "max_tokens", RESPONSES: "incomplete"}[path] if cut else
+                                     {CHAT: "tool_calls", MESSAGES: "tool_use", RESPONSES: "completed"}[path])
+        a = streamed_chat(self.serve("pace=1", "", written), body_of(CHAT, tool_choice="required"))
+        self.assertGreater(a.pieces[0], 1)
 
     def test_signs_of_life_and_progress(self):
         """Seven streams, of which four wait for the others: with progress, and silent ones, at work and in the queue."""
