@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 import tempfile
@@ -112,7 +113,14 @@ class Doors(unittest.TestCase):
 
 
 class Limits(Shared):
-    WORDS = ("--max-body", "1", "--max-header", "16", "--timeout-receive", "2", "--sessions", "2", "--queue", "100", "--timeout-stall", "2", "--keep-alive", "1")
+    BUDGET = (1024 if COMPACT else 90) << 20  # sanitizers take more
+    WORDS = ("--memory", str(BUDGET), "--max-body", "1", "--max-header", "16", "--timeout-receive", "2", "--sessions", "2", "--queue", "100", "--timeout-stall", "2", "--keep-alive", "1")
+
+    @classmethod
+    def tearDownClass(cls):
+        most = cls.server.most_resident()
+        super().tearDownClass()
+        assert COMPACT or not most or most <= cls.BUDGET, (most, cls.BUDGET)
 
     def alive(self):
         self.assertEqual(self.server.get("/health")[0], 200)
@@ -326,6 +334,35 @@ class Ends(unittest.TestCase):
             self.assertLess(got.index(b": still at work"), got.index(b"data: "))
             self.assertIn(last, got[got.index(b"data: "):])
         s.stop()
+
+    def test_loading_and_stopping(self):
+        """503, with when to come again, from the first moment on and until the last answer is finished."""
+        s = Server(wait=False)
+        seen = []
+        while (status := s.get("/health")[0]) != 200:
+            self.assertEqual(status, 503)
+            seen.append(s.request("POST", CHAT, chat("x", max_tokens=1)))
+        for status, headers, _ in seen[:-1]:  # it may have become ready before the last one
+            self.assertEqual((status, headers["Retry-After"]), (503, "5"))
+        busy, got = begin(s, {**LONG, "max_tokens": 400, "logprobs": False, "top_logprobs": 0})
+        open_yet = [http.client.HTTPConnection("127.0.0.1", s.port, timeout=30) for _ in range(2)]
+        for c in open_yet:  # no new connection is accepted once it stops
+            c.request("GET", "/health")
+            self.assertEqual(c.getresponse().read(), b'{"status":"ok"}')
+        s.process.send_signal(signal.SIGTERM)
+        for c, (method, path) in zip(open_yet, (("GET", "/health"), ("POST", CHAT))):
+            while True:
+                c.request(method, path, json.dumps(chat("x", max_tokens=1)) if method == "POST" else None)
+                r = c.getresponse()
+                text = r.read()
+                if r.status == 503:
+                    break
+                self.assertEqual(r.status, 200)  # the signal is not seen yet
+            self.assertIn(b"stopping", text)
+            self.assertTrue(r.getheader("Retry-After"))
+            c.close()
+        self.assertIn(b"[DONE]", rest_of(busy, got))
+        s.stop(signals=0)
 
     def test_what_was_accepted_is_finished(self):
         s = Server()
