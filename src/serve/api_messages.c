@@ -51,8 +51,18 @@ static void end_turn(struct turn *t, const char *role)
 static bool take_result(struct turn *t, const json_t *block, const char *role, struct fault *f)
 {
     json_t *text;
+    bool failed = false;
     if (!text_of(block, "tool_use_id")) return fault_set(f, 400, "messages", "a tool_result has no tool_use_id");
+    if (!read_bool(block, "is_error", &failed, f)) return false;
     if (!messages_text(json_object_get(block, "content"), "content", &text, f)) return false;
+    if (failed) { /* templates know no such field: the model reads it */
+        struct buffer b = {.at = NULL};
+        buffer_word(&b, "Error: ");
+        buffer_put(&b, json_string_value(text), json_string_length(text));
+        json_decref(text);
+        text = buffer_string(b.at, b.n);
+        buffer_free(&b);
+    }
     end_turn(t, role);
     json_array_append_new(t->out, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id",
                                             text_of(block, "tool_use_id"), "content", text ? text : json_string("")));
@@ -167,7 +177,7 @@ static bool read_tool_choice(struct clerk *c, struct serve_request *r, const jso
     return fault_set(f, 400, "tool_choice", "'tool_choice' of type '%.40s' is not known", type);
 }
 
-static bool read_thinking(const json_t *root, json_t *vars, struct fault *f)
+static bool read_thinking(struct serve_request *r, const json_t *root, json_t *vars, struct fault *f)
 {
     const json_t *thinking = json_object_get(root, "thinking");
     const char *type = text_of(thinking, "type");
@@ -176,6 +186,9 @@ static bool read_thinking(const json_t *root, json_t *vars, struct fault *f)
     const bool on = strcmp(type, "disabled") != 0;
     json_object_set_new(vars, "enable_thinking", json_boolean(on));
     json_object_set_new(vars, "thinking", json_boolean(on));
+    int64_t budget = INT64_MAX;
+    if (!read_integer(thinking, "budget_tokens", 1, INT64_MAX, &budget, f)) return false;
+    if (on && budget < INT64_MAX) r->reasoning_max = (uint64_t)budget;
     return true;
 }
 
@@ -211,8 +224,8 @@ bool messages_read(struct clerk *c, const json_t *root, struct serve_request *r,
         json_array_remove(messages, n - 1);
     }
     json_t *vars = json_pack("{s:o}", "messages", messages);
-    bool good = read_tools(r, root, vars, f) && read_tool_choice(c, r, root, vars, f) && read_thinking(root, vars, f) &&
-                request_format(c, r, format, "output_config.format", f);
+    bool good = read_tools(r, root, vars, f) && read_tool_choice(c, r, root, vars, f) &&
+                read_thinking(r, root, vars, f) && request_format(c, r, format, "output_config.format", f);
     request_template_vars(vars, root);
     if (good)
         good = messages_encode(c, vars, r, f);

@@ -314,6 +314,32 @@ static void end_text(struct job *j, enum ending ending)
     job_end(j, ending);
 }
 
+/* Enough was thought: the mark that ends it comes next, where the model has one. */
+static void close_thought(struct job *j)
+{
+    const char *end = j->parser ? serve_parser_thought_end(j->parser) : NULL;
+    const struct sluice_encode_options how = {.special = true};
+    struct sluice_error ignored; /* the model goes on, then */
+    size_t n = 0;
+    if (j->n_closing || !end || j->outcome.n_reasoning < j->x->request.reasoning_max) return;
+    if (strlen(end) + 8 > JOB_CLOSING_MAX || !serve_parser_reasons(j->parser)) return;
+    if (sluice_encode(j->engine, end, strlen(end), &how, j->closing, JOB_CLOSING_MAX, &n, &ignored)) return;
+    j->n_closing = n;
+}
+
+/* The next token: the model's, or of the mark that ends its reasoning. */
+static enum sluice_status next_token(struct job *j, int32_t *id, struct sluice_error *err)
+{
+    close_thought(j);
+    if (j->n_closed < j->n_closing) {
+        *id = j->closing[j->n_closed++];
+        return SLUICE_OK;
+    }
+    /* What a model thinks before it answers is free. */
+    const bool bound = j->grammar && !(j->parser && serve_parser_reasons(j->parser));
+    return bound ? sluice_sample_constrained(j->session, j->grammar, id, err) : sluice_sample(j->session, id, err);
+}
+
 void job_token(struct job *j, size_t room)
 {
     const struct serve_request *r = &j->x->request;
@@ -325,9 +351,7 @@ void job_token(struct job *j, size_t room)
         end_text(j, ENDING_LENGTH);
         return;
     }
-    /* What a model thinks before it answers is free. */
-    const bool bound = j->grammar && !(j->parser && serve_parser_reasons(j->parser));
-    if (bound ? sluice_sample_constrained(j->session, j->grammar, &id, &err) : sluice_sample(j->session, &id, &err)) {
+    if (next_token(j, &id, &err)) {
         job_fail(j, &err);
         return;
     }

@@ -12,6 +12,8 @@ enum job_state {
     JOB_OVER,    /* END was pushed */
 };
 
+#define JOB_CLOSING_MAX 32
+
 struct job {
     struct job *next; /* in the queue */
     struct exchange *x;
@@ -21,7 +23,9 @@ struct job {
     size_t n_done;   /* of the prompt, evaluated */
     size_t n_reused; /* of them, known before */
     int32_t next_id;
-    float *logits; /* [n_vocab] if probabilities are wanted; else NULL */
+    int32_t closing[JOB_CLOSING_MAX]; /* [n_closing] the mark that ends reasoning, once there was enough of it */
+    size_t n_closing, n_closed;       /* n_closed: of them taken */
+    float *logits;                    /* [n_vocab] if probabilities are wanted; else NULL */
     size_t n_vocab;
 
     struct sluice_decoder decoder;

@@ -10,7 +10,7 @@ void request_init(struct serve_request *r, const struct sluice_sampling *samplin
 {
     memset(r, 0, sizeof *r);
     r->created_s = (int64_t)time(NULL);
-    r->tokens_max = UINT64_MAX;
+    r->tokens_max = r->reasoning_max = UINT64_MAX;
     r->call_prefix = "call_";
     r->sampling = *sampling;
     if (seeded) return;

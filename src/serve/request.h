@@ -24,9 +24,10 @@ struct serve_request {
     int32_t *ids;   /* [n_ids] the prompt; to be freed with sluice_free */
     bool from_text; /* ids were made from text: another spelling of it will do */
     size_t n_ids;
-    json_t *vars;        /* what the template got, or NULL */
-    char *prompt_end;    /* the last of its text, for what the template has opened; or NULL */
-    uint64_t tokens_max; /* UINT64_MAX: what the context leaves */
+    json_t *vars;           /* what the template got, or NULL */
+    char *prompt_end;       /* the last of its text, for what the template has opened; or NULL */
+    uint64_t tokens_max;    /* UINT64_MAX: what the context leaves */
+    uint64_t reasoning_max; /* tokens; UINT64_MAX: any number */
     struct sluice_sampling sampling;
     bool probs_wanted;
     uint32_t n_probs; /* alternatives a token */

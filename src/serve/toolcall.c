@@ -262,6 +262,8 @@ bool serve_parser_reasons(const struct serve_parser *p)
     return p->mode == SERVE_MODE_REASONING;
 }
 
+const char *serve_parser_thought_end(const struct serve_parser *p) { return p->think_end; }
+
 void serve_parser_destroy(struct serve_parser *p)
 {
     if (!p) return;

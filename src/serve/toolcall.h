@@ -76,6 +76,7 @@ enum sluice_status serve_parser_feed(struct serve_parser *p, const char *text, s
 enum sluice_status serve_parser_end(struct serve_parser *p, struct sluice_error *err);
 size_t serve_parser_calls(const struct serve_parser *p); /* begun so far: not 0 means finish_reason "tool_calls" */
 bool serve_parser_reasons(const struct serve_parser *p); /* reasoning is open now (a constrained answer begins after) */
-void serve_parser_destroy(struct serve_parser *p);       /* NULL is allowed */
+const char *serve_parser_thought_end(const struct serve_parser *p); /* the mark that ends reasoning, or NULL */
+void serve_parser_destroy(struct serve_parser *p);                  /* NULL is allowed */
 
 #endif

@@ -281,6 +281,9 @@ class Shapes(unittest.TestCase):
         blocks = [{"role": "user", "content": "Go"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": json.loads(arguments)}]},
                   {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "hot"}]}]}]
         self.assertEqual(self.server.post("/v1/messages/count_tokens", {"messages": blocks})["input_tokens"], count)
+        blocks[2]["content"][0]["is_error"] = True  # the model reads that it failed
+        error = len(self.server.post("/tokenize", {"content": want.replace("<tool>hot", "<tool>Error: hot")})["tokens"])
+        self.assertEqual(self.server.post("/v1/messages/count_tokens", {"messages": blocks})["input_tokens"], error)
         items = [{"role": "user", "content": "Go"}, {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": arguments},
                  {"type": "function_call_output", "call_id": "c1", "output": "hot"}]
         self.assertEqual(self.server.post("/v1/responses", {"input": items, "max_output_tokens": 1})["usage"]["input_tokens"], count)

@@ -221,6 +221,14 @@ class Streams(Written):
         deltas = [m for e, m in server.stream(RESPONSES, body) if e == "response.output_text.delta" and m["output_index"] == 1]
         self.assertEqual([p["token"] for m in deltas for p in m["logprobs"]], list("I look."))
 
+    def test_thinking_ends_when_its_budget_is_spent(self):
+        server = self.serve("", FAMILIES["hermes"][0], "<think>one two three</think>I look.")
+        for budget, reasoning, text in ((7, "one two", "three</think>I look."), (100, "one two three", "I look.")):
+            for way in WAYS[MESSAGES]:
+                a = way(server, body_of(MESSAGES, thinking={"type": "enabled", "budget_tokens": budget}))
+                self.assertEqual((a.reasoning, a.text.strip(), a.end), (reasoning, text, "end_turn"))
+        server.post(MESSAGES, body_of(MESSAGES, thinking={"type": "enabled", "budget_tokens": 0}), code=400)
+
     def test_a_call_that_is_asked_for_of_several_tools(self):
         """The name as soon as it is known, then the arguments as they come; the length leaves the call that was begun."""
         written = json.dumps({"name": "f", "arguments": SN}, ensure_ascii=False)
