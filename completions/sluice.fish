@@ -65,6 +65,7 @@ complete -c sluice -n '__fish_seen_subcommand_from template' -s f -l file -r -F 
 complete -c sluice -n '__fish_seen_subcommand_from template' -l vars -r -F -d 'its variables, a JSON object (-: standard input)'
 complete -c sluice -n '__fish_seen_subcommand_from template' -l now -x -d 'the time that the template is told, as in 2026-07-04T09:05:06 (default: the clock\'s)'
 complete -c sluice -n '__fish_seen_subcommand_from run profile' -l chat -d 'put the prompt as a user\'s message in the model\'s chat format'
+complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l chat-template-file -r -F -d 'a chat template (Jinja) in place of the model file\'s own (with run: needs --chat)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat' -l system -x -d 'a system message before the conversation (with run: needs --chat)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -s n -l max-tokens -x -d 'stop after N new tokens (default: at the model\'s own end, or when the context is full)'
 complete -c sluice -n '__fish_seen_subcommand_from profile' -s n -l max-tokens -x -d 'let the model write N tokens after each text, and count what they choose too'

@@ -103,6 +103,8 @@ struct sluice_options {
     const char *prefix_limit;  /* bytes of it at most, in whole blocks; NULL: "8G" */
     bool grammar; /* answers may be constrained (sluice_grammar_json): memory for it, part of the ledger's row of the
                    * process */
+    const char *chat_template; /* text of a chat template (Jinja) that takes the place of the file's own; one that is
+                                * wrong: SLUICE_ERR_USAGE, with its line and column. NULL: the file's */
 };
 SLUICE_API void sluice_options_init(struct sluice_options *o); /* fills struct_bytes and defaults */
 

@@ -1,6 +1,7 @@
 #include "cli/open.h"
 
 #include "cli/doctor.h"
+#include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 
@@ -28,6 +29,22 @@ static enum sluice_status check_trace(const struct sluice_options *options, stru
     if (!status && !regular)
         status = base_fail(err, SLUICE_ERR_USAGE, "name a file", "--trace: %.300s is not a regular file", path);
     free(target);
+    return status;
+}
+
+/* The text lives as long as the program. */
+static enum sluice_status read_template(const struct cli_options *o, const char **out, struct sluice_error *err)
+{
+    static char *text;
+    size_t bytes;
+    const char *path = text_if_taken(o, OPT_CHAT_TEMPLATE);
+    if (!path || (o->command == CLI_RUN && !cli_flag(o, OPT_CHAT))) return SLUICE_OK;
+    free(text);
+    text = NULL;
+    enum sluice_status status = input_read(path, &text, &bytes, err);
+    if (!status && (bytes == 0 || strlen(text) != bytes))
+        status = base_fail(err, SLUICE_ERR_USAGE, NULL, "--chat-template-file: %.300s is empty or no text", path);
+    *out = text;
     return status;
 }
 
@@ -93,6 +110,7 @@ enum sluice_status open_options(const struct cli_options *o, enum open_how how, 
         set_cache(o, out);
         set_prefixes(o, out);
     }
+    if (how != OPEN_VOCAB && read_template(o, &out->chat_template, err)) return err->status;
     enum sluice_status status = out->grammar ? check_schema(cli_text(o, OPT_SCHEMA), err) : SLUICE_OK;
     if (status) return status;
     unsigned processors = doctor_processors();

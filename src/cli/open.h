@@ -17,7 +17,8 @@ enum open_how { OPEN_FULL, OPEN_PLAN, OPEN_VOCAB };
  * open_encode that is known beforehand, or 0. Prints the ledger for OPEN_FULL unless quiet. */
 enum sluice_status open_model(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
                               struct report *r, struct open_model *out, struct sluice_error *err);
-/* The options alone, checked as far as that needs no model; strings are those of o. */
+/* The options alone, checked as far as that needs no model; strings are those of o, or live as long as the
+ * program. */
 enum sluice_status open_options(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
                                 struct report *r, struct sluice_options *out, struct sluice_error *err);
 void open_close(struct open_model *m);

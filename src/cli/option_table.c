@@ -229,6 +229,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "the time that the template is told, as in 2026-07-04T09:05:06 (default: the clock's)"},
     {OPT_CHAT, TEXT, "chat", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_RUN) | CLI_BIT(CLI_PROFILE),
      "put the prompt as a user's message in the model's chat format"},
+    {OPT_CHAT_TEMPLATE, TEXT, "chat-template-file", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, SAMPLERS,
+     "a chat template (Jinja) in place of the model file's own (with run: needs --chat)"},
     {OPT_SYSTEM, TEXT, "system", 0, CLI_TEXT, true, false, "TEXT", NULL, 0, 0, NULL, TALKERS,
      "a system message before the conversation (with run: needs --chat)"},
     {OPT_MAX_TOKENS, TEXT, "max-tokens", 'n', CLI_INTEGER, true, false, "N", NULL, 0, 1000000000, NULL, SAMPLERS,

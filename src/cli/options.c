@@ -496,6 +496,9 @@ static enum sluice_status check_rules(struct cli_options *o, struct sluice_error
     if (o->command == CLI_RUN && by_flag(o, OPT_SYSTEM) && !cli_flag(o, OPT_CHAT))
         return base_fail(err, SLUICE_ERR_USAGE, "add --chat, or put the text into the prompt",
                          "--system has no effect in 'run' without --chat");
+    if (o->command == CLI_RUN && by_flag(o, OPT_CHAT_TEMPLATE) && !cli_flag(o, OPT_CHAT))
+        return base_fail(err, SLUICE_ERR_USAGE, "add --chat",
+                         "--chat-template-file has no effect in 'run' without --chat");
     for (unsigned i = 0; i < o->value[OPT_STOP].n_repeats; i++) {
         size_t bytes = strlen(o->stops[i]);
         if (bytes == 0) return base_fail(err, SLUICE_ERR_USAGE, NULL, "--stop: the text is empty");

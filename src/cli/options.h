@@ -85,6 +85,7 @@ enum cli_option {
     OPT_VARS,
     OPT_NOW,
     OPT_CHAT,
+    OPT_CHAT_TEMPLATE,
     OPT_SYSTEM,
     OPT_MAX_TOKENS,
     OPT_PROFILE_TOKENS,

@@ -30,7 +30,10 @@ static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)
     if ((st = text_tokenizer_create_as(e->gguf, e->options.pre, &e->log, &e->tokenizer, err))) return st;
     struct gguf_str template = {NULL, 0};
     if (gguf_get_str(e->gguf, "tokenizer.chat_template", false, &template, NULL)) template = (struct gguf_str){NULL, 0};
+    if (e->options.chat_template)
+        template = (struct gguf_str){e->options.chat_template, strlen(e->options.chat_template)};
     e->chat = text_chat_detect(template.at, template.bytes, &e->chat_exact);
+    if (e->options.chat_template) return template_open_given(e, e->options.chat_template, err);
     template_open(e, template.at, template.bytes);
     return SLUICE_OK;
 }

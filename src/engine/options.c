@@ -176,7 +176,8 @@ enum sluice_status engine_parse_options(const struct sluice_options *o, sluice_e
         !keep(e, &p->cpu) || !keep(e, &p->io) || !keep(e, &p->policy) || !keep(e, &p->trace_path) ||
         !keep(e, &p->usage_path) || !keep(e, &p->hotlist_path) || !keep(e, &p->pin) || !keep(e, &p->prefetch) ||
         !keep(e, &p->lock) || !keep(e, &p->lock_margin) || !keep(e, &p->simulate_used_memory) || !keep(e, &p->route) ||
-        !keep(e, &p->pre) || !keep(e, &p->prefix_memory) || !keep(e, &p->prefix_dir) || !keep(e, &p->prefix_limit))
+        !keep(e, &p->pre) || !keep(e, &p->prefix_memory) || !keep(e, &p->prefix_dir) || !keep(e, &p->prefix_limit) ||
+        !keep(e, &p->chat_template))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the options");
     struct engine_asks *a = &e->asks;
     enum sluice_status st = check_numbers(p, err);

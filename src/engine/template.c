@@ -41,6 +41,16 @@ void template_open(sluice_engine *e, const char *text, size_t bytes)
              why.message, text_chat_name(e->chat));
 }
 
+enum sluice_status template_open_given(sluice_engine *e, const char *text, struct sluice_error *err)
+{
+    struct sluice_error why;
+    if (jinja_parse("--chat-template-file", text, strlen(text), &e->chat_template, &why))
+        return base_fail(err, SLUICE_ERR_USAGE, "'sluice template' renders a template with variables of your own", "%s",
+                         why.message);
+    e->chat_source = strdup(text);
+    return SLUICE_OK;
+}
+
 void template_close(sluice_engine *e)
 {
     jinja_destroy(e->chat_template);

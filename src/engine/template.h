@@ -7,6 +7,8 @@
 
 /* Parses it; one that cannot be is a note, and the built-in formats stay in use. */
 void template_open(sluice_engine *e, const char *text, size_t bytes);
+/* The caller's own: one that cannot be parsed is an error. */
+enum sluice_status template_open_given(sluice_engine *e, const char *text, struct sluice_error *err);
 void template_close(sluice_engine *e);
 /* Bytes that a rendering may take besides the texts themselves; 0 without a template. A part of the ledger's row for
  * texts. */

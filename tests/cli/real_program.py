@@ -96,6 +96,8 @@ class ExitCodes(Folder):
             cut.write(model.read(1 << 20))
         with open(DEMO, "rb") as model, open(self.path("head.gguf"), "wb") as cut:
             cut.write(model.read(5000))
+        with open(self.path("broken.jinja"), "w", encoding="utf-8") as out:
+            out.write("a\n{% if %}")
         for code, words, say in [
             (5, ["run", "-m", self.path("missing.gguf"), "-p", "x"], "missing.gguf"),
             (3, ["run", "-m", os.path.join(SOURCE, "meson.build"), "-p", "x"], "meson.build"),
@@ -109,6 +111,8 @@ class ExitCodes(Folder):
             (2, ["run", "-m", DEMO, "-p", "x", "--ctx", "0"], "--ctx"),
             (4, ["run", "-m", DEMO, "-p", "x", "--memory", "1M"], "--memory"),
             (4, ["plan", "-m", DEMO, "--memory", "900T"], "900"),
+            (2, ["run", "-m", DEMO, "-p", "x", "--chat", "--chat-template-file", self.path("broken.jinja")], "line 2, column "),
+            (5, ["chat", "-m", DEMO, "--chat-template-file", self.path("no.jinja")], "no.jinja"),
             (4, ["plan", "-m", DEMO, "--memory", "28"], "28M or 28G?"),
             (5, ["run", "-m", DEMO, "-p", "x", "--schema", self.path("no-schema")], "--schema: "),
             (2, ["doctor", "--full"], "--full"),

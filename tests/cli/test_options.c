@@ -57,7 +57,7 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
         words[n++] = "out";
     }
     if (except == OPT_REPEAT_LAST) words[n++] = "--repeat-penalty=1.1";
-    if (command == CLI_RUN && except == OPT_SYSTEM) words[n++] = "--chat";
+    if (command == CLI_RUN && (except == OPT_SYSTEM || except == OPT_CHAT_TEMPLATE)) words[n++] = "--chat";
     if (except == OPT_LOCK_MARGIN) words[n++] = "--lock=all";
     if (except == OPT_PREFIX_MEMORY || except == OPT_KV_LIMIT) words[n++] = "--kv-dir=d";
     if (except == OPT_WARM_EXPERTS) words[n++] = "--hotlist=h";
@@ -297,6 +297,7 @@ static void wrong_use_is_explained(void **state)
         {{"run", "-m", "x", "-q", "-v"}, "--quiet and --verbose", ""},
         {{"run", "-m", "x", "--system", "s"}, "without --chat", "--chat"},
         {{"run", "-m", "x", "--stop", ""}, "is empty", ""},
+        {{"run", "-m", "x", "--chat-template-file=f"}, "without --chat", "add --chat"},
         {{"plan", "a", "-m", "b"}, "twice", ""},
         {{"plan", "a", "b"}, "no use for 'b'", ""},
         {{"logits", "-m", "x", "--out=o"}, "needs --tokens", ""},

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The server over HTTP, with the real engine and the bundled model: every endpoint, plain and streamed; sessions; refusals."""
 import json
+import os
 import re
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -223,6 +225,16 @@ class Chat(Shared):
             self.assertEqual(status, 404)
             self.assertIn(hint, json.loads(body)["error"]["message"])
         self.assertEqual(len(json.loads(self.server.get("/slots")[2])), 4)
+
+    def test_another_template(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chat.jinja")
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("{% for m in messages %}[{{ m.role }}]\n{{ m.content }}\n{% endfor %}[reply]")
+            server = Server("--ctx", "256", "--chat-template-file", path)
+            self.assertEqual(server.post("/apply-template", {"messages": [{"role": "user", "content": "Hello"}]})["prompt"], "[user]\nHello\n[reply]")
+            server.post(CHAT, {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2})
+            server.stop()
 
     def test_a_seed_for_all(self):
         body = {"prompt": "It was the", "max_tokens": 12, "temperature": 1.5}
