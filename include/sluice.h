@@ -320,7 +320,9 @@ SLUICE_API void sluice_session_close(sluice_session *s);
 SLUICE_API size_t sluice_session_tokens(const sluice_session *s); /* length so far */
 /* These tokens; valid until the session is evaluated, rewound or closed. */
 SLUICE_API const int32_t *sluice_session_ids(const sluice_session *s);
-/* Forgets all tokens from position n on; n <= length. The experts that are loaded stay. n == 0 begins a new prompt. */
+/* Forgets all tokens from position n on; n <= length. The experts that are loaded stay. n == 0 begins a new prompt.
+ * Models with recurrent layers, or with windows that have gone on too far since, compute some tokens before n again
+ * when the next ones come. */
 SLUICE_API enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct sluice_error *err);
 
 /* Receives the logits [n_vocab] of token `index` of the call; false stops with SLUICE_CANCELLED after this chunk. */

@@ -85,9 +85,21 @@ uint64_t engine_session_scratch_bytes(const sluice_engine *e)
     return align64(engine_session_fixed_bytes(&e->model->hp) + engine_session_bytes_per_ctx() * e->plan.ctx);
 }
 
-uint64_t engine_session_kv_bytes(const sluice_engine *e, uint64_t kv_token_bytes)
+uint64_t engine_session_kv_bytes(const sluice_engine *e)
 {
-    return align64(kv_token_bytes * e->plan.ctx + model_kv_fixed_bytes(&e->model->hp));
+    return align64(model_kv_bytes(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->plan.chunk));
+}
+
+struct kv_wish {
+    const struct model_hparams *hp;
+    uint32_t type, n_sessions;
+};
+
+/* Of all sessions, for the plan. */
+static uint64_t kv_bytes(const void *user, uint32_t ctx, uint32_t chunk)
+{
+    const struct kv_wish *w = user;
+    return w->n_sessions * align64(model_kv_bytes(w->hp, w->type, ctx, chunk));
 }
 
 /* A size that was asked for and is larger than there is use for is not made smaller without a word. */
@@ -107,9 +119,9 @@ static void tell_little(const sluice_engine *e, const struct plan_input *in)
     char text[PLAN_ADVICE_BYTES];
     struct plan_input smaller = *in;
     struct sluice_error err;
-    const bool can = e->asks.kv_type != QUANT_Q8_0 &&
-                     model_kv_token_bytes(&e->model->hp, QUANT_Q8_0, &smaller.kv_token_bytes, &err) == SLUICE_OK;
-    smaller.kv_token_bytes *= e->options.sessions;
+    const struct kv_wish wish = {&e->model->hp, QUANT_Q8_0, e->options.sessions};
+    const bool can = e->asks.kv_type != QUANT_Q8_0 && model_kv_check(wish.hp, QUANT_Q8_0, &err) == SLUICE_OK;
+    smaller.kv_user = &wish;
     if (plan_advise(in, &e->plan, can ? &smaller : NULL, text)) base_log(&e->log, BASE_LOG_NOTE, "%s", text);
 }
 
@@ -158,12 +170,13 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         in.book_bytes = expert_catalog_memory_bytes(e->catalog) +
                         expert_cache_memory_bytes(e->catalog, expert_cache_full_bytes(e->catalog)) +
                         engine_foresight_bytes(e);
+    if ((st = model_kv_check(hp, e->asks.kv_type, err))) return st;
     if ((st = prefix_plan(e, &in.prefix_bytes, err))) return st;
     if (in.prefix_bytes && e->options.prefix_dir) in.book_bytes += prefix_disk_memory_bytes();
-    in.kv_fixed_bytes = n_sessions * (model_kv_fixed_bytes(hp) + 63);
-    st = model_kv_token_bytes(hp, e->asks.kv_type, &in.kv_token_bytes, err);
-    in.kv_token_bytes *= n_sessions;
-    if (!st) st = plan_make(&in, &e->plan, err);
+    const struct kv_wish wish = {hp, e->asks.kv_type, e->options.sessions};
+    in.kv_bytes = kv_bytes;
+    in.kv_user = &wish;
+    st = plan_make(&in, &e->plan, err);
     if (!st) tell_experts(e);
     if (!st) tell_little(e, &in);
     if (st != SLUICE_ERR_MEMORY || !in.prefix_bytes || e->asks.prefix_memory.unit != PLAN_AUTO || e->options.prefix_dir)

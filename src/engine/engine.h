@@ -148,12 +148,12 @@ enum sluice_status engine_block_open(const struct os_calls *os, uint64_t bytes, 
 void engine_block_close(const struct os_calls *os, struct engine_block *b);
 uint64_t engine_block_bytes(uint64_t bytes); /* rounded to pages */
 /* Bytes of the scratch block that each session adds to the model's scratch: fixed, and for each position of the
- * context; of the KV block: KV rows of ctx positions and what is fixed, aligned. */
+ * context; of the KV block, aligned. */
 uint64_t engine_session_fixed_bytes(const struct model_hparams *hp);
 uint64_t engine_session_bytes_per_ctx(void);
 uint64_t engine_step_ids_bytes(const sluice_engine *e); /* of step_ids, aligned; the sessions follow */
 uint64_t engine_session_scratch_bytes(const sluice_engine *e);
-uint64_t engine_session_kv_bytes(const sluice_engine *e, uint64_t kv_token_bytes);
+uint64_t engine_session_kv_bytes(const sluice_engine *e);
 /* budget.c: what this process may use now, as the plan's limit was found; why may be NULL. */
 enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
                                         struct sluice_error *err);

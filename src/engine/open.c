@@ -234,13 +234,11 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
 {
     const struct model_hparams *hp = &e->model->hp;
     const struct plan *p = &e->plan;
-    uint64_t kv_bytes = 0;
-    enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &kv_bytes, err);
-    if (st) return st;
+    enum sluice_status st;
     const uint64_t model_scratch = engine_block_bytes(model_scratch_bytes(hp, p->chunk));
     if ((st = engine_block_open(e->os, e->load.block_bytes, "dense weights", &e->dense, err))) return st;
     const uint32_t n_sessions = e->options.sessions;
-    if ((st = engine_block_open(e->os, n_sessions * engine_session_kv_bytes(e, kv_bytes), "the KV cache", &e->kv, err)))
+    if ((st = engine_block_open(e->os, n_sessions * engine_session_kv_bytes(e), "the KV cache", &e->kv, err)))
         return st;
     st = engine_block_open(e->os,
                            model_scratch + engine_step_ids_bytes(e) + n_sessions * engine_session_scratch_bytes(e),

@@ -16,56 +16,71 @@
 
 /* ---- opening ---- */
 
-static enum sluice_status sizes_of(const sluice_engine *e, struct prefix_sizes *out, struct sluice_error *err)
+/* rings: windows have some. */
+static struct prefix_sizes sizes_of(const sluice_engine *e, bool rings)
 {
-    uint64_t token_bytes;
-    enum sluice_status st = model_kv_token_bytes(&e->model->hp, e->asks.kv_type, &token_bytes, err);
-    *out = (struct prefix_sizes){.run_bytes = token_bytes * PREFIX_RUN,
-                                 .state_bytes = e->model->hp.state_floats * sizeof(float)};
-    if (e->options.prefix_dir) out->disk_bytes = e->asks.prefix_limit_bytes;
-    return st;
+    const struct model_hparams *hp = &e->model->hp;
+    const uint64_t run_bytes = model_kv_token_bytes(hp, e->asks.kv_type, rings) * PREFIX_RUN;
+    return (struct prefix_sizes){.run_bytes = run_bytes ? run_bytes : 1,
+                                 .state_bytes = model_kv_state_bytes(hp, e->asks.kv_type, rings),
+                                 .disk_bytes = e->options.prefix_dir ? e->asks.prefix_limit_bytes : 0};
+}
+
+/* Before the plan is made it is not known whether windows have rings, only whether they may. */
+static uint64_t least_bytes(const sluice_engine *e)
+{
+    const uint32_t ctx = e->options.ctx ? e->options.ctx : PLAN_CTX_AUTO_MAX, window = e->model->hp.window;
+    const bool may = window && model_window_rows(window, 1) < ctx;
+    const struct prefix_sizes without = sizes_of(e, false), with = sizes_of(e, may);
+    const uint64_t a = prefix_tree_least_bytes(&without), b = prefix_tree_least_bytes(&with);
+    return a > b ? a : b;
 }
 
 enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct sluice_error *err)
 {
     const struct plan_size *asked = &e->asks.prefix_memory;
-    struct prefix_sizes s;
+    uint64_t size;
     *bytes = 0;
     if (!e->options.prefix_memory) return SLUICE_OK;
-    enum sluice_status st = sizes_of(e, &s, err);
-    if (st) return st;
-    const uint64_t least = prefix_tree_least_bytes(&s), limit = e->machine_limit_bytes;
+    const uint64_t least = least_bytes(e), limit = e->machine_limit_bytes;
     if (asked->unit == PLAN_AUTO) {
         const uint64_t budget = plan_budget(&e->asks.memory, limit);
-        s.bytes = budget / AUTO_SHARE < AUTO_BYTES_MAX ? budget / AUTO_SHARE : AUTO_BYTES_MAX;
-        if (s.bytes < least && e->options.prefix_dir) s.bytes = least;
-        if (s.bytes < least) {
+        size = budget / AUTO_SHARE < AUTO_BYTES_MAX ? budget / AUTO_SHARE : AUTO_BYTES_MAX;
+        if (size < least && e->options.prefix_dir) size = least;
+        if (size < least) {
             char a[24], b[24];
             base_log(&e->log, BASE_LOG_NOTE,
                      "no memory is set aside for prefixes: %s would be, this model needs at least %s",
-                     plan_format_bytes(s.bytes, a), plan_format_bytes(least, b));
+                     plan_format_bytes(size, a), plan_format_bytes(least, b));
             return SLUICE_OK;
         }
     } else {
-        s.bytes = (uint64_t)(asked->unit == PLAN_PERCENT ? (double)limit * asked->value / 100 : asked->value);
-        if (!s.bytes && !e->options.prefix_dir) return SLUICE_OK;
-        if (s.bytes < least) {
+        size = (uint64_t)(asked->unit == PLAN_PERCENT ? (double)limit * asked->value / 100 : asked->value);
+        if (!size && !e->options.prefix_dir) return SLUICE_OK;
+        if (size < least) {
             char a[24], b[24];
             base_fail(err, SLUICE_ERR_USAGE, NULL,
                       "--prefix-memory gives %s; this model and context need at least %s for any prefix",
-                      plan_format_bytes(s.bytes, a), plan_format_bytes(least, b));
+                      plan_format_bytes(size, a), plan_format_bytes(least, b));
             base_hint(err, "the smallest that works is --prefix-memory %" PRIu64 "K", least / 1024 + 1);
             return SLUICE_ERR_USAGE;
         }
     }
-    *bytes = engine_block_bytes(s.bytes);
+    *bytes = engine_block_bytes(size);
     return SLUICE_OK;
+}
+
+/* A run may have added nothing that is kept by position (short ones, where windows have rings): a byte, then. */
+static uint64_t run_bytes(const struct model_kv *kv, size_t begin, size_t end)
+{
+    const uint64_t bytes = model_kv_span_bytes(kv, begin, end);
+    return bytes ? bytes : 1;
 }
 
 static uint64_t payload_bytes(void *user, uint32_t from, uint32_t n)
 {
     const struct model_kv *kv = user;
-    return n ? model_kv_span_bytes(kv, from, (size_t)from + n) : kv->state.floats * sizeof(float);
+    return n ? run_bytes(kv, from, (size_t)from + n) : model_state_bytes_at(&kv->state, from);
 }
 
 static uint64_t plan_row(const sluice_engine *e)
@@ -96,18 +111,18 @@ static uint64_t fingerprint(const sluice_engine *e)
 enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err)
 {
     struct engine_prefix *p = &e->prefix;
-    struct prefix_sizes s;
     const uint64_t bytes = plan_row(e);
     if (!bytes) return SLUICE_OK;
-    enum sluice_status st = sizes_of(e, &s, err);
     struct engine_block block;
-    if (!st) st = engine_block_open(e->os, bytes, "prefixes", &block, err);
+    enum sluice_status st = engine_block_open(e->os, bytes, "prefixes", &block, err);
     if (st) return st;
     p->block = block.at;
     p->block_bytes = block.bytes;
+    model_kv_place(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->plan.chunk, e->kv.at,
+                   &p->layout); /* no session is open yet */
+    struct prefix_sizes s = sizes_of(e, p->layout.state.window.rows > 0);
     s.bytes = bytes;
     prefix_tree_init(&p->store.tree, &s, p->block);
-    model_kv_place(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->kv.at, &p->layout); /* no session is open yet */
     p->on = true;
     if (!e->options.prefix_dir) return SLUICE_OK;
     const struct prefix_disk_config c = {
@@ -137,6 +152,7 @@ static void copy_rows(sluice_session *s, uint32_t item, size_t begin, size_t end
     struct prefix_tree *t = &s->engine->prefix.store.tree;
     const size_t from = t->items[item].from, to = from + t->items[item].n;
     uint64_t at = 0;
+    if (!out && !model_kv_span_bytes(&s->kv, from, to)) prefix_tree_put(t, item, 0, "", 1);
     for (uint32_t part = 0; part < s->kv.n_layer * MODEL_KV_PARTS; part++) {
         const struct model_kv_span rows = model_kv_span(&s->kv, part, begin, end);
         const uint64_t skip = model_kv_span(&s->kv, part, from, begin).bytes;
@@ -226,8 +242,8 @@ static size_t keep_rows(sluice_session *s, size_t n, uint64_t bytes_max)
     if (m.run != PREFIX_NONE) prefix_tree_pin(t, m.run);
     for (uint64_t copied = 0; m.n < n && copied < bytes_max;) {
         const uint32_t most = n - m.n < PREFIX_RUN ? (uint32_t)(n - m.n) : PREFIX_RUN;
-        const uint32_t item = prefix_store_add(store, m.run, (uint32_t)m.n, s->ids + m.n, most,
-                                               model_kv_span_bytes(&s->kv, m.n, m.n + most));
+        const uint32_t item =
+            prefix_store_add(store, m.run, (uint32_t)m.n, s->ids + m.n, most, run_bytes(&s->kv, m.n, m.n + most));
         if (item == PREFIX_NONE) break;
         copy_rows(s, item, m.n, m.n + most, false);
         copied += t->items[item].payload_bytes;
@@ -251,6 +267,19 @@ static void outdate_before(struct prefix_tree *t, uint32_t run, size_t end)
     }
 }
 
+struct put {
+    struct prefix_tree *t;
+    uint32_t item;
+    uint64_t at;
+};
+
+static void put_piece(void *user, void *piece, size_t bytes)
+{
+    struct put *p = user;
+    prefix_tree_put(p->t, p->item, p->at, piece, bytes);
+    p->at += bytes;
+}
+
 /* The state after n tokens, which the session knows and whose rows are there. */
 static bool keep_state(sluice_session *s, size_t n)
 {
@@ -260,16 +289,36 @@ static bool keep_state(sluice_session *s, size_t n)
     prefix_tree_find(t, s->ids, n, &m);
     if (m.n < n) return false;
     if (prefix_tree_state_at(t, m.run, (uint32_t)n) != PREFIX_NONE) return true;
-    const uint64_t bytes = s->kv.state.floats * sizeof(float);
+    const uint64_t bytes = model_state_bytes_at(&s->kv.state, n);
     prefix_tree_pin(t, m.run);
     const uint32_t item = prefix_store_add(store, m.run, (uint32_t)n, NULL, 0, bytes);
     if (item != PREFIX_NONE) {
-        prefix_tree_put(t, item, 0, model_state_at(&s->kv.state, n), bytes);
+        model_state_each(&s->kv.state, n, put_piece, &(struct put){t, item, 0});
         prefix_store_added(store, item);
         prefix_tree_unpin(t, item);
     }
     prefix_tree_unpin(t, m.run);
     return item != PREFIX_NONE;
+}
+
+/* A text that was kept goes on otherwise there. */
+static bool is_branch(const struct prefix_tree *t, const struct prefix_match *m)
+{
+    if (m->run == PREFIX_NONE) return false;
+    const struct prefix_item *i = &t->items[m->run];
+    return m->n < (size_t)i->from + i->n || i->n_children;
+}
+
+/* Another one that leaves there too (a common system prompt) finds a state, if the session can still give it: windows
+ * alone can be taken back some way. */
+static void keep_branch(sluice_session *s, size_t n)
+{
+    struct prefix_tree *t = &s->engine->prefix.store.tree;
+    struct prefix_match m;
+    if (model_state_known(&s->kv.state, n) < n || !keep_state(s, n)) return;
+    prefix_tree_find(t, s->ids, n, &m);
+    const uint32_t state = prefix_tree_state_at(t, m.run, (uint32_t)n);
+    if (state != PREFIX_NONE) t->items[state].uses += 2; /* of both: later ones of this text do not stand for it */
 }
 
 bool prefix_keep(sluice_session *s, size_t n, uint64_t bytes_max)
@@ -284,8 +333,10 @@ bool prefix_keep(sluice_session *s, size_t n, uint64_t bytes_max)
     if (!n) return true;
     prefix_tree_find(t, s->ids, n, &before);
     const size_t last = before.state == PREFIX_NONE ? 0 : t->items[before.state].from;
+    const size_t branch = before.n > last && before.n < n && is_branch(t, &before) ? before.n : 0;
     if (keep_rows(s, n, bytes_max) < n) return false;
-    const size_t earlier = model_state_known(&s->kv.state, n - 1);
+    const size_t earlier = model_state_saved(&s->kv.state, n - 1);
+    if (branch) keep_branch(s, branch);
     const bool both = earlier <= last || keep_state(s, earlier);
     if (!keep_state(s, n)) return false;
     prefix_tree_find(t, s->ids, n, &before);

@@ -19,8 +19,6 @@ enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, s
     sluice_session *s = calloc(1, sizeof *s);
     if (!s) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a session");
     const struct model_hparams *hp = &e->model->hp;
-    uint64_t kv_token_bytes;
-    enum sluice_status st = model_kv_token_bytes(hp, e->asks.kv_type, &kv_token_bytes, err);
     uint8_t *at = (uint8_t *)e->step_ids + engine_step_ids_bytes(e) + place * engine_session_scratch_bytes(e);
     s->engine = e;
     s->place = place;
@@ -28,11 +26,11 @@ enum sluice_status sluice_session_open(sluice_engine *e, sluice_session **out, s
     s->sample_scratch = at + ((size_t)hp->n_vocab * sizeof(float) + 63) / 64 * 64;
     s->ids = (int32_t *)(at + engine_session_fixed_bytes(hp) / 64 * 64);
     s->fresh = true;
-    model_kv_place(hp, e->asks.kv_type, e->plan.ctx,
-                   (uint8_t *)e->kv.at + place * engine_session_kv_bytes(e, kv_token_bytes), &s->kv);
+    model_kv_place(hp, e->asks.kv_type, e->plan.ctx, e->plan.chunk,
+                   (uint8_t *)e->kv.at + place * engine_session_kv_bytes(e), &s->kv);
     struct sluice_sampling p;
     sluice_sampling_init(&p);
-    if (!st) st = sluice_session_sampling(s, &p, err);
+    enum sluice_status st = sluice_session_sampling(s, &p, err);
     if (st) {
         free(s);
         return st;

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define CTX_AUTO_MAX 8192u
 #define CTX_AUTO_MIN 512u /* a smaller one is only made if it is asked for or the model's own */
 #define CTX_COMFORT                                                                                                    \
     2048u                   /* above it the KV cache must leave half of the whole budget to the experts, up to it half \
@@ -37,9 +36,9 @@ static uint64_t min64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t max64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* What the choices cost. */
-static uint64_t kv_bytes(const struct plan_input *in, uint32_t ctx)
+static uint64_t kv_bytes(const struct plan_input *in, uint32_t ctx, uint32_t chunk)
 {
-    return add(in->kv_fixed_bytes, mul(in->kv_token_bytes, ctx));
+    return in->kv_bytes(in->kv_user, ctx, chunk);
 }
 static uint64_t scratch_bytes(const struct plan_input *in, uint32_t ctx, uint32_t chunk)
 {
@@ -59,7 +58,7 @@ static uint64_t rows_bytes(const struct plan_input *in, uint32_t ctx, uint32_t c
 {
     uint64_t fixed = add(add(in->process_bytes, in->dense_bytes), add(in->staging_bytes, in->book_bytes));
     fixed = add(add(fixed, in->prefix_bytes), text_bytes(in, ctx));
-    return add(fixed, add(kv_bytes(in, ctx), add(scratch_bytes(in, ctx, chunk), output_bytes(in, chunk))));
+    return add(fixed, add(kv_bytes(in, ctx, chunk), add(scratch_bytes(in, ctx, chunk), output_bytes(in, chunk))));
 }
 
 static uint64_t percent_of(double percent, uint64_t bytes)
@@ -100,7 +99,7 @@ static enum sluice_status check_asked(const struct plan_input *in, struct choice
     if (in->ctx_asked) {
         c->ctx_min = c->ctx_max = in->ctx_asked;
     } else {
-        c->ctx_max = CTX_AUTO_MAX;
+        c->ctx_max = PLAN_CTX_AUTO_MAX;
         while (c->ctx_max > model) c->ctx_max /= 2;
         c->ctx_min = c->ctx_max < CTX_AUTO_MIN ? c->ctx_max : CTX_AUTO_MIN;
     }
@@ -217,6 +216,21 @@ static uint32_t choose_ctx(const struct plan_input *in, const struct choice *c, 
     return c->ctx_min;
 }
 
+/* The largest chunk up to `most` that takes at most `room`. */
+static uint32_t chunk_within(const struct plan_input *in, uint32_t ctx, uint64_t most, uint64_t room)
+{
+    const uint64_t none = rows_bytes(in, ctx, 0);
+    uint64_t least = 0;
+    while (least < most) {
+        const uint64_t chunk = least + (most - least + 1) / 2;
+        if (rows_bytes(in, ctx, (uint32_t)chunk) - none <= room)
+            least = chunk;
+        else
+            most = chunk - 1;
+    }
+    return (uint32_t)least;
+}
+
 /* The part of what the other rows leave that a chunk may take; what the experts have no use for is free to take. */
 static uint64_t fair_share(const struct choice *c, uint64_t left, uint64_t share)
 {
@@ -227,22 +241,19 @@ static uint64_t fair_share(const struct choice *c, uint64_t left, uint64_t share
 static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c, uint64_t budget, uint32_t ctx)
 {
     if (in->chunk_asked) return in->chunk_asked < ctx ? in->chunk_asked : ctx;
-    uint64_t token = add(in->scratch_bytes_per_chunk_token, in->output_bytes_per_chunk_token);
-    uint64_t slots = c->wanted ? c->wanted : c->floor;
     const uint64_t others_leave = less(budget, rows_bytes(in, ctx, 0));
-    uint64_t spare = less(others_leave, slots);
-    uint64_t chunk = min64(CHUNK_AUTO_MAX, ctx);
-    if (token) {
-        const uint64_t room = min64(budget / CHUNK_SHARE, fair_share(c, others_leave, CHUNK_EXPERTS_SHARE));
+    const uint64_t spare = less(others_leave, c->wanted ? c->wanted : c->floor);
+    const uint64_t room = min64(budget / CHUNK_SHARE, fair_share(c, others_leave, CHUNK_EXPERTS_SHARE));
+    uint32_t chunk = chunk_within(in, ctx, min64(CHUNK_AUTO_MAX, ctx), min64(spare, room));
+    const uint64_t left = less(budget, rows_bytes(in, ctx, chunk));
+    if ((c->wanted ? c->wanted : left) < c->needed) {
         const uint64_t reading =
             min64(budget / CHUNK_READING_SHARE, fair_share(c, others_leave, CHUNK_READING_EXPERTS_SHARE));
-        chunk = min64(chunk, min64(spare, room) / token);
-        const uint64_t longest = min64(min64(CHUNK_READING_MAX, ctx), min64(spare, reading) / token);
-        const uint64_t left = less(others_leave, mul(token, chunk));
-        if ((c->wanted ? c->wanted : left) < c->needed) chunk = max64(chunk, longest);
+        const uint32_t longest = chunk_within(in, ctx, min64(CHUNK_READING_MAX, ctx), min64(spare, reading));
+        if (longest > chunk) chunk = longest;
     }
     if (chunk > CHUNK_GRAIN) chunk -= chunk % CHUNK_GRAIN;
-    return chunk ? (uint32_t)chunk : 1;
+    return chunk ? chunk : 1;
 }
 
 static void put_row(struct plan *out, const char *name, uint64_t bytes)
@@ -283,7 +294,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
 
     put_row(out, "process and tokenizer", in->process_bytes);
     put_row(out, "dense weights", in->dense_bytes);
-    put_row(out, "KV cache", kv_bytes(in, out->ctx));
+    put_row(out, "KV cache", kv_bytes(in, out->ctx, out->chunk));
     put_row(out, PLAN_ROW_PREFIXES, in->prefix_bytes);
     put_row(out, "scratch", scratch_bytes(in, out->ctx, out->chunk));
     put_row(out, "expert outputs", output_bytes(in, out->chunk));

@@ -9,6 +9,7 @@
 
 #define PLAN_ROWS_MAX 16
 #define PLAN_ROW_PREFIXES "prefixes"
+#define PLAN_CTX_AUTO_MAX 8192u /* a longer context is only made if it is asked for */
 
 /* A size as the user wrote it: "8G", "1.5GiB", "50%", "auto", "4854" (a count; experts only). G means GiB, GB means
  * 10^9, likewise K and M. */
@@ -36,8 +37,9 @@ struct plan_input {
         hint_margin_bytes; /* added to the smallest budget that a refusal names: the process row is a measurement */
     uint64_t book_bytes;   /* catalog, policy, cache bookkeeping */
     /* rows that depend on choices */
-    uint64_t kv_token_bytes; /* KV cache of one position, all layers */
-    uint64_t kv_fixed_bytes;
+    /* The KV cache: never less for a longer context or a larger chunk. */
+    uint64_t (*kv_bytes)(const void *user, uint32_t ctx, uint32_t chunk);
+    const void *kv_user;
     uint32_t ctx_asked, ctx_model; /* 0: choose; the model's own limit */
     uint64_t scratch_bytes_per_chunk_token, scratch_fixed_bytes, scratch_bytes_per_ctx;
     uint64_t output_bytes_per_chunk_token; /* expert outputs kept: k * n_embd * 4 */

@@ -92,8 +92,9 @@ static void queries_block(const struct attention_job *j, const struct query *y, 
     const struct kernel_table *t = j->table;
     const size_t n = end - begin;
     const size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
-    const char *k = (const char *)a->k + begin * k_stride + head_kv * j->k_row_bytes;
-    const char *v = (const char *)a->v + begin * v_stride + head_kv * j->v_row_bytes;
+    const size_t row = a->ring ? begin % a->ring : begin; /* a block's rows lie together */
+    const char *k = (const char *)a->k + row * k_stride + head_kv * j->k_row_bytes;
+    const char *v = (const char *)a->v + row * v_stride + head_kv * j->v_row_bytes;
     _Alignas(32) float p[QUERIES_MAX][BLOCK];
     struct quant_x x[QUERIES_MAX] = {{0}};
 
@@ -356,6 +357,7 @@ static void share_out(struct attention_job *j, size_t queries_an_item, size_t n_
 void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a)
 {
     if (a->n_tokens == 0 || a->n_head == 0) return;
+    BASE_ASSERT(a->ring % BLOCK == 0, "K5 a ring has whole blocks");
     BASE_ASSERT(a->n_head_kv > 0 && a->n_head % a->n_head_kv == 0, "K5 each key head serves as many query heads");
     struct attention_job j = {.table = k->table,
                               .a = a,

@@ -149,6 +149,7 @@ struct kernel_attention {
     const float *q; /* [n_tokens][n_head][d_head] */
     const void *k;  /* [pos][n_head_kv][d_head] rows of kv_type */
     const void *v;  /* [pos][n_head_kv][d_head_v] */
+    size_t ring;    /* a multiple of 64: position p has row p % ring; 0: row p */
     uint32_t k_type, v_type;
     size_t n_head, n_head_kv, d_head, d_head_v, n_tokens, pos0;
     float scale;

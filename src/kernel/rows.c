@@ -101,7 +101,8 @@ static size_t next_block(const struct kernel_rows *set, size_t token, size_t *at
     if (!set->ids) {
         const size_t end = set->end[token], stop = (*at / BLOCK + 1) * BLOCK;
         if (*at >= end) return 0;
-        runs[0] = (struct run){.first = (uint32_t)*at, .n = (uint32_t)((stop < end ? stop : end) - *at)};
+        runs[0] = (struct run){.first = (uint32_t)(set->ring ? *at % set->ring : *at),
+                               .n = (uint32_t)((stop < end ? stop : end) - *at)};
         *at += runs[0].n;
         return 1;
     }

@@ -12,6 +12,7 @@
 struct kernel_rows {
     const void *k, *v; /* row 0; may be the same */
     size_t k_stride_bytes, v_stride_bytes;
+    size_t ring;                 /* of a range: position p has row p % ring, a multiple of 64; 0: row p */
     const uint32_t *begin, *end; /* [n_tokens] rows begin .. end - 1 */
     const uint32_t *ids, *n_ids; /* [n_tokens][ids_stride] ascending, [n_tokens]; NULL: the range */
     size_t ids_stride;

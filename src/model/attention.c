@@ -195,6 +195,7 @@ static void attend(struct model_run *r, const struct model_span *span, uint32_t 
     const struct kernel_attention a = {.q = r->scratch.q + span->first * lh->n_head * lh->d_head_k,
                                        .k = model_kv_k(span->kv, layer, 0),
                                        .v = model_kv_v(span->kv, layer, 0),
+                                       .ring = span->kv->layer[layer].k_ring,
                                        .k_type = span->kv->type,
                                        .v_type = span->kv->type,
                                        .n_head = lh->n_head,

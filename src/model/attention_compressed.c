@@ -320,6 +320,7 @@ static void attend(const struct job *job)
                                                 .v = raw,
                                                 .k_stride_bytes = stride,
                                                 .v_stride_bytes = stride,
+                                                .ring = kv->layer[job->layer].k_ring,
                                                 .begin = m->begin + at,
                                                 .end = m->end + at}},
                                       .n_sets = 1,

@@ -92,9 +92,9 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
 {
     for (size_t i = 0; i < s->n_spans; i++) {
         struct model_state *state = &s->spans[i].kv->state;
-        BASE_ASSERT(!state->floats || (!state->broken && state->at == s->spans[i].pos0),
-                    "M7 the recurrent state stands at the span's first position");
-        model_state_begin(state);
+        BASE_ASSERT(!state->bytes || (!(state->floats && state->broken) && state->at == s->spans[i].pos0),
+                    "M7 the state stands at the span's first position");
+        model_state_begin(state, s->spans[i].n_tokens);
     }
     embed(r, s);
     model_rope_angles(r, s);

@@ -271,6 +271,7 @@ enum sluice_status model_hparams_settle(struct model_keys *k, struct model_hpara
         settle_heads(k, hp, &hp->layer[i], i);
         settle_feed_forward(k, hp, &hp->layer[i]);
         hp->state_floats += hp->layer[i].state_floats;
+        raise(&hp->window, hp->layer[i].window);
     }
     for (uint32_t i = 0; i < hp->n_ropes; i++) raise(&hp->n_rot, hp->ropes[i].n_rot);
     raise(&hp->acts_floats, hp->n_ff);

@@ -156,8 +156,9 @@ struct model_hparams {
     uint32_t n_ff, n_ff_exp, n_ff_shexp;
     uint32_t n_expert, n_expert_used;                   /* n_expert 0: a dense model */
     uint32_t q_floats, k_floats, v_floats, attn_floats; /* rows of a token */
-    uint32_t acts_floats; /* longest row, beside n_embd, that a product takes; an architecture may raise it */
-    uint64_t state_floats;
+    uint32_t acts_floats;  /* longest row, beside n_embd, that a product takes; an architecture may raise it */
+    uint64_t state_floats; /* of all layers together */
+    uint32_t window;
 };
 
 /* Reads what every supported architecture has. Refuses values out of range by key, value and limit, and rope scaling

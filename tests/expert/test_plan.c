@@ -150,10 +150,28 @@ static struct expert_catalog *mixed_model(void)
     return c;
 }
 
+/* What the input's KV cache takes: so much, and so much a position of the context; a ring of at most chunk + `window`
+ * positions beside them. */
+static struct kv_cache {
+    uint64_t fixed_bytes, token_bytes, ring_bytes;
+    uint32_t window;
+} kv;
+
+static uint64_t kv_bytes(const void *user, uint32_t ctx, uint32_t chunk)
+{
+    const struct kv_cache *c = user;
+    const uint64_t ring = ((uint64_t)chunk + c->window + 63) / 64 * 64;
+    if (ctx && c->token_bytes > (UINT64_MAX - c->fixed_bytes) / ctx) return UINT64_MAX;
+    return c->fixed_bytes + c->token_bytes * ctx + c->ring_bytes * (ring < ctx ? ring : ctx);
+}
+
 /* Fixed rows: 100 + 300 + 20 + 10 + 2 (KV) + 4 (scratch) = 436 MiB; a context token 64 KiB + 1 KiB of scratch; a
  * chunk token 96 + 32 KiB. So 512 tokens are 32.5 MiB, 8192 are 520 MiB; a chunk of 512 is 64 MiB. */
 static struct plan_input base_input(const struct expert_catalog *catalog)
 {
+    memset(&kv, 0, sizeof kv);
+    kv.token_bytes = 64 * K;
+    kv.fixed_bytes = 2 * M;
     return (struct plan_input){
         .machine_limit_bytes = 4 * G,
         .machine_total_bytes = 16 * G,
@@ -163,8 +181,8 @@ static struct plan_input base_input(const struct expert_catalog *catalog)
         .dense_bytes = 300 * M,
         .staging_bytes = 20 * M,
         .book_bytes = 10 * M,
-        .kv_token_bytes = 64 * K,
-        .kv_fixed_bytes = 2 * M,
+        .kv_bytes = kv_bytes,
+        .kv_user = &kv,
         .ctx_model = 40960,
         .scratch_bytes_per_chunk_token = 96 * K,
         .scratch_fixed_bytes = 4 * M,
@@ -348,14 +366,41 @@ static void test_dense_model(void **state)
     assert_int_equal(p.ctx, 8192);
 }
 
+/* Rings of windows grow with the chunk, and count in its share: an eighth of 2 GiB holds 256 MiB of 96 + 32 + 512 KiB a
+ * token. A context that is no longer than the ring takes no more for a larger chunk. */
+static void test_rings(void **state)
+{
+    (void)state;
+    struct expert_catalog *c = plain_model();
+    struct plan_input in = base_input(c);
+    struct plan p;
+    struct sluice_error err;
+    kv.ring_bytes = 512 * K;
+    kv.window = 64;
+    assert_int_equal(make(&in, "2G", NULL, &p, &err), SLUICE_OK);
+    assert_int_equal(p.chunk % 16, 0);
+    const uint64_t chunk_bytes =
+        (uint64_t)p.chunk * (128 * K) + kv_bytes(&kv, p.ctx, p.chunk) - kv_bytes(&kv, p.ctx, 0);
+    assert_in_range(chunk_bytes, 256 * M - 64 * 640 * K, 256 * M);
+    for (size_t i = 0; i < p.n_rows; i++)
+        if (!strcmp(p.rows[i].name, "KV cache")) assert_int_equal(p.rows[i].bytes, kv_bytes(&kv, p.ctx, p.chunk));
+    assert_true(rows_sum(&p) <= 2 * G);
+    const uint32_t before = p.chunk;
+    in.ctx_asked = 256;
+    kv.window = 300;
+    assert_int_equal(make(&in, "2G", NULL, &p, &err), SLUICE_OK);
+    assert_true(p.chunk == 256 && before < 512);
+    expert_catalog_destroy(c);
+}
+
 static void test_absurd_numbers_are_refused(void **state)
 {
     (void)state;
     struct expert_catalog *c = plain_model();
     for (int i = 0; i < 7; i++) {
         struct plan_input in = base_input(c);
-        uint64_t *const fields[] = {&in.dense_bytes,          &in.kv_token_bytes, &in.scratch_bytes_per_chunk_token,
-                                    &in.scratch_fixed_bytes,  &in.process_bytes,  &in.output_bytes_per_chunk_token,
+        uint64_t *const fields[] = {&in.dense_bytes,          &kv.token_bytes,   &in.scratch_bytes_per_chunk_token,
+                                    &in.scratch_fixed_bytes,  &in.process_bytes, &in.output_bytes_per_chunk_token,
                                     &in.scratch_bytes_per_ctx};
         *fields[i] = UINT64_MAX - 5;
         struct plan p;
@@ -400,7 +445,9 @@ static void test_advice(void **state)
     assert_int_equal(p.chunk, 128);
     assert_int_equal(p.slots_bytes, 52 * M);
     struct plan_input small = in;
-    small.kv_token_bytes = 34 * K;
+    struct kv_cache small_kv = kv;
+    small_kv.token_bytes = 34 * K;
+    small.kv_user = &small_kv;
     assert_true(plan_advise(&in, &p, &small, text));
     assert_non_null(strstr(text, "gets 52.00 MiB, 3.4 % of the experts, and a token uses 192.00 MiB"));
     assert_non_null(strstr(text, "of the 1.00 GiB is 'KV cache': 514.00 MiB"));
@@ -487,7 +534,9 @@ static void test_properties(void **state)
         struct plan_input in = base_input(models[shape_below(&r, 2)]);
         in.machine_limit_bytes = 200 * M + shape_next(&r) % (4 * G);
         in.dense_bytes = shape_next(&r) % (1 * G);
-        in.kv_token_bytes = shape_next(&r) % (128 * K);
+        kv.token_bytes = shape_next(&r) % (128 * K);
+        if (shape_below(&r, 2)) kv.ring_bytes = shape_next(&r) % (128 * K);
+        kv.window = 1 + shape_below(&r, 2000);
         in.scratch_bytes_per_chunk_token = shape_next(&r) % (512 * K);
         in.output_bytes_per_chunk_token = shape_next(&r) % (512 * K);
         in.scratch_bytes_per_ctx = shape_next(&r) % (8 * K);
@@ -530,10 +579,15 @@ static void test_properties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_format),
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_rows_have_names),
-        cmocka_unit_test(test_dense_model), cmocka_unit_test(test_absurd_numbers_are_refused),
-        cmocka_unit_test(test_advice),      cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_rows_have_names),
+        cmocka_unit_test(test_dense_model),
+        cmocka_unit_test(test_rings),
+        cmocka_unit_test(test_absurd_numbers_are_refused),
+        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_properties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
