@@ -93,6 +93,23 @@ class Prefixes(unittest.TestCase):
         usage = got["usage"]
         self.assertEqual(computed, usage["prompt_tokens"] + usage["completion_tokens"] - 1)
 
+    def test_an_edit_computes_only_what_is_behind_it(self):
+        server = Server("--ctx", "1024", *self.words[2:])
+        messages, ends = [], []
+        for turn in range(6):
+            messages.append({"role": "user", "content": f"and {turn}?"})
+            got = server.post(CHAT, {"messages": messages, "max_tokens": 3, "seed": 3})
+            messages.append({"role": "assistant", "content": got["choices"][0]["message"]["content"]})
+            ends.append(got["usage"]["prompt_tokens"] + got["usage"]["completion_tokens"] - 1)
+        for turn in (5, 3, 1):  # the last answer's last token was never computed
+            before = self.computed(server)
+            edited = messages[:2 * turn] + [{"role": "user", "content": f"what of {turn} ships?"}]
+            usage = server.post(CHAT, {"messages": edited, "max_tokens": 3, "seed": 3})["usage"]
+            behind = usage["prompt_tokens"] + usage["completion_tokens"] - 1 - ends[turn - 1]
+            self.assertLessEqual(self.computed(server) - before, behind)
+            self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], ends[turn - 1])
+        server.stop()
+
     def test_killed(self):
         kills = int(os.environ.get("SLUICE_KILLS", "3"))
         plain = Server("--ctx", "512", "--memory", "400M", "--prefix-memory", "off")
