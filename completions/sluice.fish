@@ -82,7 +82,7 @@ complete -c sluice -n '__fish_seen_subcommand_from serve' -l api-key-file -r -F 
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l insecure -d 'let others in without a key'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l cors -x -d 'let pages of this origin ask (https://example.org), or * for any'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l alias -x -d 'the model\'s name in answers (default: the file\'s)'
-complete -c sluice -n '__fish_seen_subcommand_from serve' -l sessions -x -d 'requests that are worked on at once, each with memory for a whole context; others wait'
+complete -c sluice -n '__fish_seen_subcommand_from serve' -l sessions -x -d 'requests that are worked on at once, each with memory for a whole context; others wait (default: up to 4, as long as that costs the expert cache little)'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l queue -x -d 'requests that may wait; further ones are answered with 429'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-connections -x -d 'connections that may be open'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-body -x -d 'largest body of a request, in MiB'

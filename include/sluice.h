@@ -48,6 +48,8 @@ struct sluice_progress {
     uint64_t done, total; /* bytes (load) or tokens (prefill); 0 and 0: not known (text) */
 };
 
+#define SLUICE_SESSIONS_AUTO UINT32_MAX /* see sessions */
+
 struct sluice_options {
     size_t struct_bytes;
     const char *model_path;
@@ -94,7 +96,8 @@ struct sluice_options {
     const char *lock_margin; /* memory of the machine that locking leaves free; NULL: the larger of 1 GiB and 5 % */
     const char *simulate_used_memory; /* a size that is treated as used by others, for tests; NULL: none */
     const char *route;                /* how prompts are read: "auto" (default), "token", "selected", "layers" */
-    uint32_t sessions; /* that can be open at once, each with a KV cache of ctx tokens; 0: 1, at most 64 */
+    uint32_t sessions; /* that can be open at once, each with a KV cache of ctx tokens; 0: 1, at most 64; or
+                        * SLUICE_SESSIONS_AUTO: up to 4, if the context and most of the expert cache stay as they are */
     const char *pre;   /* the pre-tokenizer's name, instead of the one that the file gives; NULL: the file's */
     /* Prefixes of texts that were computed (docs/PREFIXES.md). None of it changes a logit. */
     const char *prefix_memory; /* kept here beyond their session, a row of the ledger: a size, a percentage of the
@@ -127,6 +130,7 @@ struct sluice_model_info {
     uint32_t n_layers, n_embd, n_vocab, n_ctx_train, n_expert, n_expert_used;
     uint32_t ctx, chunk, threads;            /* as chosen */
     const char *cpu, *io, *policy, *kv_type; /* as chosen */
+    uint32_t sessions;                       /* as chosen */
 };
 SLUICE_API void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *out, size_t bytes);
 #define sluice_model_info(e, out) sluice_model_info_sized(e, out, sizeof *(out))

@@ -266,8 +266,9 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "let pages of this origin ask (https://example.org), or * for any"},
     {OPT_ALIAS, SERVER, "alias", 0, CLI_TEXT, true, false, "NAME", NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
      "the model's name in answers (default: the file's)"},
-    {OPT_SESSIONS, SERVER, "sessions", 0, CLI_INTEGER, true, false, "N", NULL, 1, 64, "1", CLI_BIT(CLI_SERVE),
-     "requests that are worked on at once, each with memory for a whole context; others wait"},
+    {OPT_SESSIONS, SERVER, "sessions", 0, CLI_INTEGER, true, false, "N", NULL, 1, 64, NULL, CLI_BIT(CLI_SERVE),
+     "requests that are worked on at once, each with memory for a whole context; others wait (default: up to 4, as "
+     "long as that costs the expert cache little)"},
     {OPT_QUEUE, SERVER, "queue", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "64", CLI_BIT(CLI_SERVE),
      "requests that may wait; further ones are answered with 429"},
     {OPT_MAX_CONNECTIONS, SERVER, "max-connections", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "1100",

@@ -31,7 +31,7 @@ static void say_ready(void *user, const sluice_engine *e)
     sluice_model_info(e, &info);
     sluice_ledger(e, &ledger);
     if (!r->quiet) report_ledger(stderr, &ledger, &info);
-    report_note(r, "ready");
+    report_note(r, "ready; %u request%s at once", info.sessions, info.sessions == 1 ? "" : "s");
 }
 
 static void fill(const struct cli_options *o, struct serve_options *s)
@@ -73,7 +73,7 @@ int command_serve(const struct cli_options *o)
     report_init(&r, o);
     if (open_options(o, OPEN_FULL, 0, 0, &r, &engine, &err)) return report_error(&err);
     engine.grammar = true;
-    engine.sessions = (uint32_t)cli_integer(o, OPT_SESSIONS);
+    engine.sessions = cli_integer(o, OPT_SESSIONS) ? (uint32_t)cli_integer(o, OPT_SESSIONS) : SLUICE_SESSIONS_AUTO;
     fill(o, &s);
     engine.text_bytes = serve_text_bytes(&s);
     s.engine = &engine;

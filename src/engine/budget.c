@@ -23,6 +23,10 @@
 /* Memory for each byte of a text, at most: the text itself, its rendering in the chat format, ids, and the tokenizer's
  * working arrays for a text that is one single word. */
 #define TEXT_WORK_FACTOR 40
+/* Sessions that nobody has asked for by number: at most so many, and the KV caches beyond the first take at most this
+ * share of what the experts would have. */
+#define SESSIONS_AUTO_MAX 4
+#define SESSIONS_SHARE 8
 
 enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
                                         struct sluice_error *err)
@@ -125,6 +129,46 @@ static void tell_little(const sluice_engine *e, const struct plan_input *in)
     if (plan_advise(in, &e->plan, can ? &smaller : NULL, text)) base_log(&e->log, BASE_LOG_NOTE, "%s", text);
 }
 
+/* `in` is without what sessions take. The result refers to `wish`. */
+static struct plan_input with_sessions(const sluice_engine *e, const struct plan_input *in, const struct kv_wish *wish)
+{
+    const struct model_hparams *hp = wish->hp;
+    const uint32_t n = wish->n_sessions;
+    struct plan_input all = *in;
+    if (e->options.grammar) all.process_bytes += text_grammar_memory_bytes(e->tokenizer, hp->n_vocab, n);
+    all.scratch_fixed_bytes += n * (engine_session_fixed_bytes(hp) + 64);
+    all.scratch_bytes_per_ctx = n * engine_session_bytes_per_ctx();
+    all.kv_bytes = kv_bytes;
+    all.kv_user = wish;
+    return all;
+}
+
+static enum sluice_status plan_for(const sluice_engine *e, const struct plan_input *in, uint32_t n, struct plan *out,
+                                   struct sluice_error *err)
+{
+    const struct kv_wish wish = {&e->model->hp, e->asks.kv_type, n};
+    const struct plan_input all = with_sessions(e, in, &wish);
+    return plan_make(&all, out, err);
+}
+
+/* More sessions than the one that e->plan is for: as many as leave the context and the chunk as they are and either
+ * keep every expert in memory or take a small share of their cache. */
+static void choose_sessions(sluice_engine *e, const struct plan_input *in)
+{
+    const struct plan one = e->plan;
+    for (uint32_t n = SESSIONS_AUTO_MAX; n > 1; n--) {
+        struct plan more;
+        struct sluice_error ignored;
+        const struct kv_wish further = {&e->model->hp, e->asks.kv_type, n - 1};
+        const uint64_t cost = kv_bytes(&further, one.ctx, one.chunk);
+        if (plan_for(e, in, n, &more, &ignored) || more.ctx != one.ctx || more.chunk != one.chunk) continue;
+        if (more.slots_bytes < more.slots_needed_bytes && cost > one.slots_bytes / SESSIONS_SHARE) continue;
+        e->options.sessions = n;
+        e->plan = more;
+        return;
+    }
+}
+
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -135,7 +179,6 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
                  "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32
                  ", answers get worse beyond",
                  e->options.ctx, hp->n_ctx_train);
-    const uint64_t n_sessions = e->options.sessions;
     struct model_scratch_sizes sizes;
     model_scratch_sizes(hp, &sizes);
     struct plan_input in = {
@@ -144,11 +187,10 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .memory = e->asks.memory,
         .experts = e->asks.experts,
         .catalog = e->catalog,
-        .process_bytes =
-            os_resident_bytes() + PROCESS_GROWTH_BYTES + e->options.threads * THREAD_STACK_BYTES +
-            READER_THREADS * READER_STACK_BYTES +
-            (e->options.threads > 1 ? e->options.threads * KERNEL_SCRATCH_BYTES : 0) + template_fixed_bytes(e) +
-            (e->options.grammar ? text_grammar_memory_bytes(e->tokenizer, hp->n_vocab, e->options.sessions) : 0),
+        .process_bytes = os_resident_bytes() + PROCESS_GROWTH_BYTES + e->options.threads * THREAD_STACK_BYTES +
+                         READER_THREADS * READER_STACK_BYTES +
+                         (e->options.threads > 1 ? e->options.threads * KERNEL_SCRATCH_BYTES : 0) +
+                         template_fixed_bytes(e),
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,
         .text_bytes = mul_text(e->options.text_bytes),
@@ -157,10 +199,8 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .ctx_asked = e->options.ctx,
         .ctx_model = e->options.ctx > hp->n_ctx_train ? e->options.ctx : hp->n_ctx_train,
         .chunk_asked = e->options.chunk,
-        .scratch_fixed_bytes =
-            sizes.fixed_bytes + n_sessions * (engine_session_fixed_bytes(hp) + 64) + 64 + 2 * os_page_bytes(),
+        .scratch_fixed_bytes = sizes.fixed_bytes + 64 + 2 * os_page_bytes(),
         .scratch_bytes_per_chunk_token = sizes.per_token_bytes + sizeof(int32_t),
-        .scratch_bytes_per_ctx = n_sessions * engine_session_bytes_per_ctx(),
         .output_bytes_per_chunk_token = sizes.output_bytes_per_token,
     };
     struct os_memory m;
@@ -173,18 +213,20 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     if ((st = model_kv_check(hp, e->asks.kv_type, err))) return st;
     if ((st = prefix_plan(e, &in.prefix_bytes, err))) return st;
     if (in.prefix_bytes && e->options.prefix_dir) in.book_bytes += prefix_disk_memory_bytes();
-    const struct kv_wish wish = {hp, e->asks.kv_type, e->options.sessions};
-    in.kv_bytes = kv_bytes;
-    in.kv_user = &wish;
-    st = plan_make(&in, &e->plan, err);
-    if (!st) tell_experts(e);
-    if (!st) tell_little(e, &in);
-    if (st != SLUICE_ERR_MEMORY || !in.prefix_bytes || e->asks.prefix_memory.unit != PLAN_AUTO || e->options.prefix_dir)
-        return st;
-    in.prefix_bytes = 0; /* nobody has asked for these by number */
-    st = plan_make(&in, &e->plan, err);
+    const bool choose = e->options.sessions == SLUICE_SESSIONS_AUTO;
+    if (choose) e->options.sessions = 1;
+    st = plan_for(e, &in, e->options.sessions, &e->plan, err);
+    if (st == SLUICE_ERR_MEMORY && in.prefix_bytes && e->asks.prefix_memory.unit == PLAN_AUTO &&
+        !e->options.prefix_dir) {
+        in.prefix_bytes = 0; /* nobody has asked for these by number */
+        st = plan_for(e, &in, e->options.sessions, &e->plan, err);
+        if (!st) base_log(&e->log, BASE_LOG_NOTE, "no memory is set aside for prefixes: the budget has none to spare");
+    }
     if (st) return st;
-    base_log(&e->log, BASE_LOG_NOTE, "no memory is set aside for prefixes: the budget has none to spare");
-    tell_little(e, &in);
-    return st;
+    if (choose) choose_sessions(e, &in);
+    const struct kv_wish wish = {hp, e->asks.kv_type, e->options.sessions};
+    const struct plan_input all = with_sessions(e, &in, &wish);
+    tell_experts(e);
+    tell_little(e, &all);
+    return SLUICE_OK;
 }

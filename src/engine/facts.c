@@ -50,6 +50,7 @@ static void fill_model_info(const sluice_engine *e, struct sluice_model_info *ou
     out->io = io_backend_name(io.backend);
     out->policy = e->catalog ? policy_name(e->asks.policy) : "none";
     out->kv_type = kv_type_name(e->asks.kv_type);
+    out->sessions = e->options.sessions;
 }
 
 static void fill_ledger(const sluice_engine *e, struct sluice_ledger *out)

@@ -70,7 +70,7 @@ static enum sluice_status check_numbers(const struct sluice_options *o, struct s
     if (o->ctx > MODEL_CTX_MAX)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "a context of %" PRIu32 " tokens; at most %u are possible",
                          o->ctx, MODEL_CTX_MAX);
-    if (o->sessions > ENGINE_SESSIONS_MAX)
+    if (o->sessions > ENGINE_SESSIONS_MAX && o->sessions != SLUICE_SESSIONS_AUTO)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "%" PRIu32 " sessions; at most %d are possible", o->sessions,
                          ENGINE_SESSIONS_MAX);
     if (!o->model_path || !*o->model_path)

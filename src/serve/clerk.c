@@ -283,6 +283,7 @@ enum sluice_status clerk_open(struct server *s, struct clerk **out, struct sluic
     o.model_path = s->options.engine->model_path;
     o.vocab_only = true;
     o.chat_template = s->options.engine->chat_template;
+    o.sessions = 0;
     o.log = take_line;
     o.progress = take_progress;
     o.user = c;

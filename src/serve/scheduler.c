@@ -176,7 +176,7 @@ static bool take_progress(void *user, const struct sluice_progress *p)
 
 static enum sluice_status open_lanes(struct scheduler *q, struct sluice_error *err)
 {
-    const size_t n = q->server->options.engine->sessions ? q->server->options.engine->sessions : 1;
+    const size_t n = q->info.sessions;
     enum sluice_status st = SLUICE_OK;
     while (q->n_lanes < n && !st) {
         st = sluice_session_open(q->engine, &q->lanes[q->n_lanes].session, err);

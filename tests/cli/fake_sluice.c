@@ -147,24 +147,26 @@ void sluice_cancel(sluice_engine *e) { atomic_store(&e->cancelled, true); }
 
 void sluice_model_info_sized(const sluice_engine *e, struct sluice_model_info *out, size_t bytes)
 {
-    *out = (struct sluice_model_info){.architecture = "fake",
-                                      .name = "fake",
-                                      .path = e->path,
-                                      .chat_format = "plain",
-                                      .chat_format_exact = true,
-                                      .n_vocab = N_VOCAB,
-                                      .n_layers = 2,
-                                      .n_expert = e->dense ? 0 : 8,
-                                      .n_expert_used = e->dense ? 0 : 2,
-                                      .expert_bytes = 4096,
-                                      .expert_bytes_per_token = 1024,
-                                      .ctx = e->ctx,
-                                      .chunk = 32,
-                                      .threads = e->options.threads ? e->options.threads : 1,
-                                      .cpu = "scalar",
-                                      .io = "sync",
-                                      .policy = "lru",
-                                      .kv_type = "f16"};
+    *out = (struct sluice_model_info){
+        .architecture = "fake",
+        .name = "fake",
+        .path = e->path,
+        .chat_format = "plain",
+        .chat_format_exact = true,
+        .n_vocab = N_VOCAB,
+        .n_layers = 2,
+        .n_expert = e->dense ? 0 : 8,
+        .n_expert_used = e->dense ? 0 : 2,
+        .expert_bytes = 4096,
+        .expert_bytes_per_token = 1024,
+        .ctx = e->ctx,
+        .chunk = 32,
+        .threads = e->options.threads ? e->options.threads : 1,
+        .sessions = e->options.sessions && e->options.sessions != SLUICE_SESSIONS_AUTO ? e->options.sessions : 1,
+        .cpu = "scalar",
+        .io = "sync",
+        .policy = "lru",
+        .kv_type = "f16"};
 }
 
 void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size_t bytes)

@@ -156,7 +156,7 @@ describe('going away', () => {
 
 describe('refusals', () => {
   let server, client;
-  before(async () => { server = await serve(...slow, '--queue', '1'); client = open(server); });
+  before(async () => { server = await serve(...slow, '--sessions', '1', '--queue', '1'); client = open(server); });
   after(() => server.stop());
 
   test('no key, a wrong key, a key as a token', async () => {

@@ -316,7 +316,7 @@ class Connections(unittest.TestCase):
 
 class Ends(unittest.TestCase):
     def test_the_queue_is_full(self):
-        s = Server("--queue", "2", "--keep-alive", "1")
+        s = Server("--sessions", "1", "--queue", "2", "--keep-alive", "1")
         running, _ = begin(s, LONG)
         queued, wrong = (s.raw(raw_post(chat("x", stream=True, response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})))
                          for schema in ({"enum": [7]}, {"type": "object", "patternProperties": {}}))

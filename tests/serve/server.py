@@ -271,6 +271,12 @@ class Chat(Shared):
 
 
 class Ends(unittest.TestCase):
+    def test_sessions_that_fit(self):
+        for words, n in ((), 4), (("--experts", "40%", "--cold"), 1), (("--experts", "40%", "--cold", "--sessions", "3"), 3):
+            s = Server(*words)
+            self.assertEqual(s.metric("sessions"), n, words)
+            self.assertIn(f"ready; {n} request", s.stop())
+
     def test_a_model_that_cannot_be_loaded(self):
         s = Server(model="/nowhere.gguf", wait=False)
         self.assertIn("/nowhere.gguf", s.stop(code=5))
