@@ -63,20 +63,22 @@ static bool force_call(struct serve_request *r, const json_t *tool, struct fault
     return good && r->forced_call;
 }
 
-/* A schema's references to its own root, which now lies at `place` of a larger one. Requests nest 64 deep at most. */
-static void move_references(json_t *schema, const char *place)
+/* A schema's references to its own root, which now lies at `place` of a larger one. What enum and const hold are values
+ * and no schemas; names: the keys are names that somebody has given. Requests nest 64 deep at most. */
+static void move_references(json_t *schema, const char *place, bool names)
 {
     const char *key;
     json_t *value;
     size_t i;
-    json_array_foreach(schema, i, value) move_references(value, place);
+    json_array_foreach(schema, i, value) move_references(value, place, false);
     json_object_foreach(schema, key, value)
     {
-        const char *to = strcmp(key, "$ref") != 0 ? NULL : json_string_value(value);
+        const char *to = names || strcmp(key, "$ref") != 0 ? NULL : json_string_value(value);
+        const bool are_names = !strcmp(key, "properties") || !strcmp(key, "$defs") || !strcmp(key, "definitions");
         if (to && to[0] == '#')
             json_object_set_new(schema, key, json_sprintf("%s%s", place, to + 1));
-        else
-            move_references(value, place);
+        else if (names || (strcmp(key, "enum") != 0 && strcmp(key, "const") != 0))
+            move_references(value, place, !names && are_names);
     }
 }
 
@@ -86,7 +88,7 @@ static json_t *moved_parameters(const json_t *tool, size_t i)
     json_t *parameters = parameters_of(tool), *copy = json_deep_copy(parameters);
     json_decref(parameters);
     snprintf(place, sizeof place, "#/anyOf/%zu/properties/arguments", i);
-    move_references(copy, place);
+    move_references(copy, place, false);
     return copy;
 }
 

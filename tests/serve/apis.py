@@ -248,6 +248,11 @@ class Shapes(unittest.TestCase):
         self.assertEqual(got[-1]["finish_reason"], "tool_calls")
         any_call = self.server.post("/v1/chat/completions", {**body, "tool_choice": "required", "max_tokens": 500})["choices"][0]
         self.assertIn(any_call["message"]["tool_calls"][0]["function"]["name"], ("weather", "nothing"))
+        # What only looks like a reference: a property of that name, a value.
+        odd = {"type": "object", "properties": {"$ref": {"$ref": "#/$defs/v"}}, "required": ["$ref"], "$defs": {"v": {"const": {"$ref": "#/v"}}}}
+        tools = [{"type": "function", "function": {"name": name, "parameters": odd}} for name in ("a", "b")]
+        choice = self.server.post("/v1/chat/completions", self.chat(tools=tools, tool_choice="required"))["choices"][0]
+        self.assertEqual(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), {"$ref": {"$ref": "#/v"}})
         for choice in ("sometimes", {"type": "function", "function": {"name": "absent"}}):
             self.server.post("/v1/chat/completions", {**body, "tool_choice": choice}, code=400)
         self.server.post("/v1/chat/completions", self.chat(tool_choice="required"), code=400)
