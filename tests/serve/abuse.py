@@ -14,10 +14,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 
-from server_rig import DEMO, Server, Shared, messages
+from server_rig import COMPACT, DEMO, PATIENCE, Server, Shared, messages
 
 CHAT = "/v1/chat/completions"
-COMPACT = bool(os.environ.get("SLUICE_TEST_COMPACT"))  # each step costs about ten times as much
 IDLE, STREAMS = (100, 16) if COMPACT else (1000, 64)
 
 
@@ -132,7 +131,7 @@ class Limits(Shared):
             for _ in range(40):
                 yield b"x" * 65536
 
-        c = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        c = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30 * PATIENCE)
         c.request("POST", CHAT, pieces(), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
         self.assertEqual(c.getresponse().status, 413)
         c.close()
@@ -252,7 +251,7 @@ class Limits(Shared):
     def test_who_goes_away_stops_the_work(self):
         self.go_away({**LONG, "max_tokens": 800}, b"top_logprobs")
         self.go_away({**LONG, "messages": [{"role": "user", "content": "word " * 500}]}, b"prompt_progress")
-        end = time.monotonic() + 30
+        end = time.monotonic() + 30 * PATIENCE
         while any(slot["is_processing"] for slot in json.loads(self.server.get("/slots")[2])):
             self.assertLess(time.monotonic(), end)
 
@@ -345,7 +344,7 @@ class Ends(unittest.TestCase):
         for status, headers, _ in seen[:-1]:  # it may have become ready before the last one
             self.assertEqual((status, headers["Retry-After"]), (503, "5"))
         busy, got = begin(s, {**LONG, "max_tokens": 400, "logprobs": False, "top_logprobs": 0})
-        open_yet = [http.client.HTTPConnection("127.0.0.1", s.port, timeout=30) for _ in range(2)]
+        open_yet = [http.client.HTTPConnection("127.0.0.1", s.port, timeout=30 * PATIENCE) for _ in range(2)]
         for c in open_yet:  # no new connection is accepted once it stops
             c.request("GET", "/health")
             self.assertEqual(c.getresponse().read(), b'{"status":"ok"}')

@@ -17,6 +17,8 @@ SOURCE = os.environ["SLUICE_SOURCE"]
 DEMO = os.path.join(SOURCE, "models", "demo.gguf")
 ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
 ENV["SLUICE_NO_USAGE"] = "1"
+COMPACT = bool(os.environ.get("SLUICE_TEST_COMPACT"))  # each step costs about ten times as much
+PATIENCE = 10 if COMPACT else 1  # what limits of time are multiplied by
 
 
 def with_template(template, path):
@@ -43,7 +45,7 @@ class Server:
         self.url = self.process.stdout.readline().decode().strip()
         self.port = int(self.url.rsplit(":", 1)[1]) if self.url else 0
         if wait and self.port:
-            end = time.monotonic() + 60
+            end = time.monotonic() + 60 * PATIENCE
             while self.get("/health")[0] != 200:
                 assert time.monotonic() < end and self.process.poll() is None, self.errors()
                 time.sleep(0.01)
@@ -57,14 +59,14 @@ class Server:
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)
             time.sleep(0.05 if signals > 1 else 0)
-        got = self.process.wait(timeout=60)
+        got = self.process.wait(timeout=60 * PATIENCE)
         self.process.stdout.close()
         text = self.errors()
         self.err.close()
         assert got == code, (got, text)
         return text
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=60 * PATIENCE):
         """Status, headers, body as bytes."""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -98,7 +100,7 @@ class Server:
         raise KeyError(name)
 
     def wait_for(self, name, value, seconds=20):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while self.metric(name) < value:
             assert time.monotonic() < end, (name, self.metric(name), value)
             time.sleep(0.01)
@@ -112,7 +114,7 @@ class Server:
             return 0
 
     def raw(self, data=b""):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=30 * PATIENCE)
         s.sendall(data)
         return s
 
