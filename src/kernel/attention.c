@@ -74,11 +74,14 @@ static void soft_cap(float *scores, size_t n, float cap)
     for (size_t i = 0; i < n; i++) scores[i] = cap * math_tanh(scores[i] / cap);
 }
 
+/* exp(x), most often of x = 0. */
+static float part_of(float x) { return x == 0 ? 1.0f : math_exp(x); }
+
 /* A block's sums join those of the blocks before it. */
 static void merge(const struct attention_job *j, struct sums *to, const float *block, float max, float sum)
 {
     float both = max > to->max ? max : to->max;
-    float old_part = math_exp(to->max - both), new_part = math_exp(max - both);
+    float old_part = part_of(to->max - both), new_part = part_of(max - both);
     to->sum = fmaf(sum, new_part, to->sum * old_part);
     j->table->attn_merge(to->acc, block, old_part, new_part, j->a->d_head_v);
     to->max = both;
@@ -186,13 +189,12 @@ static void item_query(const struct attention_job *j, size_t item, size_t query,
 static void attention_item(const struct attention_job *j, size_t item)
 {
     struct query queries[QUERIES_MAX];
-    _Alignas(32) float acc[QUERIES_MAX][KERNEL_HEAD_MAX];
     struct sums sums[QUERIES_MAX];
     size_t head_kv = item / j->items_a_head, n = item_size(j, item);
     BASE_ASSERT(n > 0 && n <= QUERIES_MAX, "an item has queries");
     for (size_t i = 0; i < n; i++) {
         item_query(j, item, i, &queries[i]);
-        sums[i].acc = acc[i];
+        sums[i].acc = queries[i].out;
     }
     size_t n_positions = queries[n - 1].n_positions; /* later queries begin and end no earlier */
     for (size_t first = queries[0].begin / BLOCK * BLOCK; first < n_positions; first += BLOCK)
@@ -349,7 +351,8 @@ static bool uneven(size_t n_items, size_t n_workers)
 
 static void share_out(struct attention_job *j, size_t queries_an_item, size_t n_queries)
 {
-    j->queries_an_item = queries_an_item < n_queries ? queries_an_item : n_queries;
+    j->items_a_head = (n_queries + queries_an_item - 1) / queries_an_item;
+    j->queries_an_item = (n_queries + j->items_a_head - 1) / j->items_a_head; /* as even as can be */
     j->items_a_head = (n_queries + j->queries_an_item - 1) / j->queries_an_item;
     j->n_items = j->items_a_head * j->a->n_head_kv;
 }

@@ -39,7 +39,7 @@ struct kernel_acts {
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
 };
 
-#define KERNEL_QUERIES_MAX 8
+#define KERNEL_QUERIES_MAX 12
 
 struct kernel_table {
     enum kernel_level level;

@@ -134,7 +134,7 @@ static inline float max_of(const float *x, size_t n)
     for (size_t l = 0; i + l < n; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
     float max = lane[0];
     for (int l = 1; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
-    return max;
+    return max + 0.0f; /* never -0, in whatever order the lanes are compared */
 }
 
 float NAME(kernel_exp_sum)(float *x, size_t n, float *max)

@@ -127,6 +127,54 @@ void kernel_avx2_attn_scores_many(uint32_t kv_type, const struct quant_x *x, siz
         for (size_t j = 0; j < n; j++) scores[i][j] *= scale;
 }
 
+/* ---- the sum of exponentials: the steps of math_exp (base/math.c), 8 lanes at a time ---- */
+
+AVX2_INLINE __m256 exp_8(__m256 x)
+{
+    const __m256 magic = _mm256_set1_ps(0x1.8p+23f);
+    x = _mm256_min_ps(_mm256_set1_ps(89.0f), x); /* both give x if it is NaN */
+    x = _mm256_max_ps(_mm256_set1_ps(-104.5f), x);
+    const __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(0x1.715476p+0f), magic), n = _mm256_sub_ps(t, magic);
+    const __m256i k = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_castps_si256(magic));
+    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.62e4p-1f), x);
+    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0x1.7f7d1cp-20f), r);
+    __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(0x1.6a2434p-10f), r, _mm256_set1_ps(0x1.1239e2p-7f));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(0x1.5558f2p-5f));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(0x1.555492p-3f));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(0x1.fffffcp-2f));
+    const __m256 y = _mm256_add_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r));
+    const __m256i bias = _mm256_set1_epi32(127), k1 = _mm256_srai_epi32(k, 1);
+    const __m256i a = _mm256_slli_epi32(_mm256_add_epi32(k1, bias), 23),
+                  b = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(k, k1), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(y, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
+}
+
+/* Whole groups of 16; the rest as the elementwise function does all, lane by lane from these. */
+float kernel_avx2_exp_sum(float *x, size_t n, float *max)
+{
+    if (n % 16 != 0) return kernel_exp_sum_avx2(x, n, max);
+    __m256 low = _mm256_set1_ps(-INFINITY), high = low;
+    for (size_t i = 0; i < n; i += 16) {
+        low = _mm256_max_ps(_mm256_loadu_ps(x + i), low); /* keeps what it has if x is NaN */
+        high = _mm256_max_ps(_mm256_loadu_ps(x + i + 8), high);
+    }
+    low = _mm256_max_ps(low, high);
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(low), _mm256_extractf128_ps(low, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    *max = _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m))) + 0.0f;
+    const __m256 top = _mm256_set1_ps(*max);
+    low = high = _mm256_setzero_ps();
+    for (size_t i = 0; i < n; i += 16) {
+        __m256 a = exp_8(_mm256_sub_ps(_mm256_loadu_ps(x + i), top)),
+               b = exp_8(_mm256_sub_ps(_mm256_loadu_ps(x + i + 8), top));
+        _mm256_storeu_ps(x + i, a);
+        _mm256_storeu_ps(x + i + 8, b);
+        low = _mm256_add_ps(low, a);
+        high = _mm256_add_ps(high, b);
+    }
+    return avx2_sum_lanes(low, high);
+}
+
 #define POSITIONS 16
 
 /* 8 values from element e of a row. */
@@ -170,11 +218,28 @@ AVX2_INLINE void values_queries(__m256 (*load)(const uint8_t *row, size_t e), co
     }
 }
 
+/* For many queries: 32 elements of all positions become floats once, and so they also come to lie together. */
+AVX2_INLINE size_t values_floats(__m256 (*load)(const uint8_t *row, size_t e), const float (*p)[64], size_t n_queries,
+                                 const uint8_t *v, size_t stride, size_t d_head, size_t n, float *const *acc)
+{
+    _Alignas(32) float values[64][32];
+    float *at[KERNEL_QUERIES_MAX];
+    size_t e = 0;
+    for (; e + 32 <= d_head; e += 32) {
+        for (size_t j = 0; j < n; j++)
+            for (size_t i = 0; i < 32; i += 8) _mm256_store_ps(values[j] + i, load(v + j * stride, e + i));
+        for (size_t t = 0; t < n_queries; t++) at[t] = acc[t] + e;
+        values_queries(load_f32, p, n_queries, (const uint8_t *)values, sizeof values[0], 32, n, at);
+    }
+    return e;
+}
+
 /* Few positions at a time, as many as find a place in the first-level cache however far apart they lie. */
 AVX2_INLINE size_t values_many(__m256 (*load)(const uint8_t *row, size_t e), const float (*p)[64], size_t n_queries,
                                const uint8_t *v, size_t stride, size_t row_bytes, size_t d_head, size_t n,
                                float *const *acc)
 {
+    if (n_queries >= AVX2_QUERIES_MANY) return values_floats(load, p, n_queries, v, stride, d_head, n, acc);
     for (size_t j = 0; j < n; j += POSITIONS, v += POSITIONS * stride) {
         for (size_t i = POSITIONS; i < 2 * POSITIONS; i++) avx2_prefetch_row(v + i * stride, row_bytes);
         values_queries(load, (const float(*)[64])(const void *)&p[0][j], n_queries, v, stride, d_head,

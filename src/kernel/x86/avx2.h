@@ -22,6 +22,8 @@
 #define AVX2_FEW 2
 #define AVX2_TILE 64 /* tokens for which one group of rows is unpacked once */
 #define AVX2_STEP 4  /* tokens that share a load of unpacked weights */
+/* From so many queries on, keys and values are turned into floats before all of them; measured. */
+#define AVX2_QUERIES_MANY 9
 
 #define AVX2_PRODUCT_ARGS                                                                                              \
     const void *w, size_t n_rows, const struct kernel_acts *acts, const uint32_t *tokens, size_t n_tokens, float *out, \
@@ -73,6 +75,7 @@ void kernel_avx2_attn_scores_many(uint32_t kv_type, const struct quant_x *x, siz
                                   size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
 void kernel_avx2_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
                                   size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
+float kernel_avx2_exp_sum(float *x, size_t n, float *max);
 void kernel_avx2_store_kv(uint32_t kv_type, const float *x, size_t n, void *out);
 
 /* ---- rows of a group ---- */
@@ -165,6 +168,15 @@ AVX2_INLINE __m256i avx2_sum_each(const __m256i s[AVX2_ROWS])
     __m256i a = avx2_fold_4(avx2_fold_2(s[0], s[1]), avx2_fold_2(s[2], s[3]));
     __m256i b = avx2_fold_4(avx2_fold_2(s[4], s[5]), avx2_fold_2(s[6], s[7]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* Lane i with i + 8, then + 4, + 2, + 1. */
+AVX2_INLINE float avx2_sum_lanes(__m256 low, __m256 high)
+{
+    __m256 v = _mm256_add_ps(low, high);
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
 /* Lane r of out[i] is lane i of in[r]. */

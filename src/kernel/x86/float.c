@@ -21,15 +21,6 @@ AVX2_INLINE __m256 load_bf16(const uint8_t *p)
 
 static const struct format f32 = {4, load_f32}, f16 = {2, load_f16}, bf16 = {2, load_bf16};
 
-/* Lane i with i + 8, then + 4, + 2, + 1. */
-AVX2_INLINE float sum_lanes(__m256 low, __m256 high)
-{
-    __m256 v = _mm256_add_ps(low, high);
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-}
-
 /* The last n < 16 elements. Lanes beyond them keep their bits: adding a product of zeros would turn -0 into 0. */
 AVX2_INLINE void add_tail(const struct format *f, const uint8_t *w, const float *x, size_t n, __m256 *low, __m256 *high)
 {
@@ -47,8 +38,27 @@ AVX2_INLINE void add_tail(const struct format *f, const uint8_t *w, const float 
 
 /* ---- tiles ---- */
 
-/* out[t][r] for 4 rows and one token. */
-AVX2_INLINE void tile_4_1(const struct format *f, const uint8_t *const w[4], const float *x, size_t n, float sums[4])
+/* In each half: lanes 0 and 1 plus lanes 2 and 3 of a, then the same of b. */
+AVX2_INLINE __m256 fold_halves(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+}
+
+/* The contract's tree for four rows together: lane r is row r's sum. */
+AVX2_INLINE __m128 sum_rows(const __m256 low[4], const __m256 high[4])
+{
+    __m256 v[4], half[2];
+    for (int r = 0; r < 4; r++) v[r] = _mm256_add_ps(low[r], high[r]);
+    for (int r = 0; r < 2; r++) /* rows r and r + 2, a half each */
+        half[r] =
+            _mm256_add_ps(_mm256_permute2f128_ps(v[r], v[r + 2], 0x20), _mm256_permute2f128_ps(v[r], v[r + 2], 0x31));
+    __m256 s = fold_halves(half[0], half[1]);
+    s = _mm256_add_ps(s, _mm256_movehdup_ps(s)); /* lanes 0, 2, 4, 6: rows 0, 1, 2, 3 */
+    return _mm_shuffle_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1), 0x88);
+}
+
+/* 4 rows and one token. */
+AVX2_INLINE __m128 tile_4_1(const struct format *f, const uint8_t *const w[4], const float *x, size_t n)
 {
     __m256 low[4], high[4];
     for (int r = 0; r < 4; r++) low[r] = high[r] = _mm256_setzero_ps();
@@ -60,16 +70,9 @@ AVX2_INLINE void tile_4_1(const struct format *f, const uint8_t *const w[4], con
             high[r] = _mm256_fmadd_ps(f->load(w[r] + (i + 8) * f->bytes), x1, high[r]);
         }
     }
-    for (int r = 0; r < 4; r++) {
-        if (i < n) add_tail(f, w[r] + i * f->bytes, x + i, n - i, &low[r], &high[r]);
-        sums[r] = sum_lanes(low[r], high[r]);
-    }
-}
-
-/* In each half: lanes 0 and 1 plus lanes 2 and 3 of a, then the same of b. */
-AVX2_INLINE __m256 fold_halves(__m256 a, __m256 b)
-{
-    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    if (i < n)
+        for (int r = 0; r < 4; r++) add_tail(f, w[r] + i * f->bytes, x + i, n - i, &low[r], &high[r]);
+    return sum_rows(low, high);
 }
 
 /* 2 rows and n_x tokens, at most 3. */
@@ -112,6 +115,17 @@ AVX2_INLINE void tile_2(const struct format *f, const uint8_t *const w[2], const
     _mm_storeu_ps(sums[1], _mm256_extractf128_ps(a, 1));
 }
 
+AVX2_INLINE void store_few(float *out, size_t n, __m128 v)
+{
+    if (n == 4) {
+        _mm_storeu_ps(out, v);
+        return;
+    }
+    float each[4];
+    _mm_storeu_ps(each, v);
+    memcpy(out, each, n * sizeof *out);
+}
+
 AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *x, size_t n,
                           float *out)
 {
@@ -122,9 +136,7 @@ AVX2_INLINE void rows_one(const struct format *f, const void *w, size_t stride, 
             rows[i] = (const uint8_t *)w + (r + (i < n_here ? i : n_here - 1)) * stride;
             avx2_prefetch(rows[i], 4 * stride);
         }
-        float sums[4];
-        tile_4_1(f, rows, x, n, sums);
-        memcpy(out + r, sums, n_here * sizeof *out);
+        store_few(out + r, n_here, tile_4_1(f, rows, x, n));
     }
 }
 
@@ -194,13 +206,69 @@ void kernel_avx2_rows_f16(const void *w, size_t stride, size_t n_rows, const flo
 
 /* Cached keys lie far apart, so that a block of them finds too few places in the first-level cache: four are done with
  * for all queries before the next. */
-AVX2_INLINE void keys_many(const struct format *f, const void *w, size_t stride, size_t n_rows, const float *const *x,
-                           size_t n_x, size_t n, float *const *out)
+AVX2_INLINE void keys_few(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows, const float *const *x,
+                          size_t n_x, size_t n, float *const *out)
 {
     for (size_t r = 0; r < n_rows; r += 4) {
-        const uint8_t *rows = (const uint8_t *)w + r * stride;
+        const uint8_t *rows = w + r * stride;
         for (size_t i = 4; i < 8; i++) avx2_prefetch_row(rows + i * stride, n * f->bytes);
         rows_many(f, rows, stride, n_rows - r < 4 ? n_rows - r : 4, x, n_x, n, out, r);
+    }
+}
+
+/* 8 of the 16 lanes of 4 rows and n_x <= 3 queries, n elements from `at`; to memory, where they wait for the other 8,
+ * for which there are no registers. */
+AVX2_INLINE void keys_half(const float (*keys)[KERNEL_HEAD_MAX], const float *const *x, int n_x, size_t at, size_t n,
+                           __m256 (*out)[4])
+{
+    __m256 sums[3][4];
+    for (int t = 0; t < n_x; t++)
+        for (int r = 0; r < 4; r++) sums[t][r] = _mm256_setzero_ps();
+    for (size_t i = at; i < n; i += 16) {
+        __m256 v[3];
+        for (int t = 0; t < n_x; t++) v[t] = _mm256_loadu_ps(x[t] + i);
+        for (int r = 0; r < 4; r++) {
+            __m256 key = _mm256_load_ps(keys[r] + i);
+            AVX2_KEEP(key); /* or it would be loaded for each query */
+            for (int t = 0; t < n_x; t++) sums[t][r] = _mm256_fmadd_ps(key, v[t], sums[t][r]);
+        }
+    }
+    for (int t = 0; t < n_x; t++)
+        for (int r = 0; r < 4; r++) _mm256_store_ps((float *)&out[t][r], sums[t][r]);
+}
+
+AVX2_INLINE void keys_4(const float (*keys)[KERNEL_HEAD_MAX], const float *const *x, int n_x, size_t n, size_t n_rows,
+                        float *const *out, size_t at)
+{
+    __m256 low[3][4], high[3][4];
+    keys_half(keys, x, n_x, 0, n, low);
+    __asm__ volatile("" : : "r"(low) : "memory");
+    keys_half(keys, x, n_x, 8, n, high);
+    __asm__ volatile("" : : "r"(high) : "memory");
+    for (int t = 0; t < n_x; t++) store_few(out[t] + at, n_rows, sum_rows(low[t], high[t]));
+}
+
+/* For many queries four rows become floats once, and so they also come to lie together. */
+AVX2_INLINE void keys_many(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows,
+                           const float *const *x, size_t n_x, size_t n, float *const *out)
+{
+    _Alignas(32) float keys[4][KERNEL_HEAD_MAX];
+    const float(*from)[KERNEL_HEAD_MAX] = (const float(*)[KERNEL_HEAD_MAX])(const void *)keys;
+    if (n_x < AVX2_QUERIES_MANY || n % 16 != 0) {
+        keys_few(f, w, stride, n_rows, x, n_x, n, out);
+        return;
+    }
+    for (size_t r = 0; r < n_rows; r += 4) {
+        const size_t n_here = n_rows - r < 4 ? n_rows - r : 4;
+        for (size_t k = 0; k < 4; k++) {
+            const uint8_t *row = w + (r + (k < n_here ? k : n_here - 1)) * stride;
+            avx2_prefetch_row(row + 4 * stride, n * f->bytes);
+            for (size_t i = 0; i < n; i += 8) _mm256_store_ps(keys[k] + i, f->load(row + i * f->bytes));
+        }
+        size_t t = 0;
+        for (; n_x - t == 3 || n_x - t >= 5; t += 3) keys_4(from, x + t, 3, n, n_here, out + t, r);
+        for (; n_x - t >= 2; t += 2) keys_4(from, x + t, 2, n, n_here, out + t, r);
+        if (t < n_x) keys_4(from, x + t, 1, n, n_here, out + t, r);
     }
 }
 

@@ -122,10 +122,12 @@ AVX2_INLINE void sums_256(enum tile_kind kind, bool scales, const struct tile_sl
         for (int t = 0; t < n; t++) sum[g][t] = _mm256_sub_epi32(sum[g][t], u[g]->correction[0]);
 }
 
-/* ---- n tokens of a slab; acc: [token][GROUPS], of which two ---- */
+/* ---- n tokens of a slab; acc: [token][GROUPS], of which two; fresh: whatever stands there counts as 0 ---- */
+
+AVX2_INLINE __m256 before(bool fresh, const __m256 *acc) { return fresh ? _mm256_setzero_ps() : *acc; }
 
 AVX2_INLINE void slab_32(enum tile_kind kind, bool min, const struct tile_slab *const u[2], const struct tile_acts *x,
-                         size_t first, int n, size_t n_blocks, __m256 (*acc)[GROUPS])
+                         size_t first, int n, size_t n_blocks, bool fresh, __m256 (*acc)[GROUPS])
 {
     const int8_t(*q)[TILE_LEN] = x->q + (kind == TILE_WORDS ? 2 * first : first);
     for (size_t i = 0; i < n_blocks; i++) {
@@ -135,7 +137,7 @@ AVX2_INLINE void slab_32(enum tile_kind kind, bool min, const struct tile_slab *
             __m256 d = _mm256_set1_ps(x->d[first + (size_t)t][i]);
             __m256 s = _mm256_set1_ps(min ? x->sums.each[first + (size_t)t][i] : 0.0f);
             for (int g = 0; g < 2; g++) {
-                __m256 a = acc[first + (size_t)t][g];
+                __m256 a = before(fresh && i == 0, &acc[first + (size_t)t][g]);
                 a = _mm256_fmadd_ps(_mm256_mul_ps(u[g]->d[i], d), _mm256_cvtepi32_ps(sum[g][t]), a);
                 if (min) a = _mm256_fmadd_ps(_mm256_mul_ps(u[g]->m[i], d), s, a);
                 acc[first + (size_t)t][g] = a;
@@ -146,7 +148,7 @@ AVX2_INLINE void slab_32(enum tile_kind kind, bool min, const struct tile_slab *
 
 /* n_mins: pairs of minima; 0: the format has none. */
 AVX2_INLINE void slab_256(enum tile_kind kind, bool scales, int n_mins, const struct tile_slab *const u[2],
-                          const struct tile_acts *x, size_t first, int n, __m256 (*acc)[GROUPS])
+                          const struct tile_acts *x, size_t first, int n, bool fresh, __m256 (*acc)[GROUPS])
 {
     __m256i sum[2][STEP];
     sums_256(kind, scales, u, x->q + (kind == TILE_WORDS ? 2 * first : first), n, sum);
@@ -154,7 +156,7 @@ AVX2_INLINE void slab_256(enum tile_kind kind, bool scales, int n_mins, const st
         __m256 d = _mm256_set1_ps(x->d[first + (size_t)t][0]);
         const int16_t *sums = x->sums.pairs[first + (size_t)t];
         for (int g = 0; g < 2; g++) {
-            __m256 a = acc[first + (size_t)t][g];
+            __m256 a = before(fresh, &acc[first + (size_t)t][g]);
             a = _mm256_fmadd_ps(_mm256_mul_ps(u[g]->d[0], d), _mm256_cvtepi32_ps(sum[g][t]), a);
             if (n_mins) {
                 __m256i s = _mm256_madd_epi16(u[g]->mins[0], avx2_spread(sums));
@@ -168,17 +170,17 @@ AVX2_INLINE void slab_256(enum tile_kind kind, bool scales, int n_mins, const st
 }
 
 typedef void slab_run(const struct tile_slab *const u[2], const struct tile_acts *x, size_t n, size_t n_blocks,
-                      __m256 (*acc)[GROUPS]);
+                      bool fresh, __m256 (*acc)[GROUPS]);
 
 /* A last token alone would load as much as two. */
-#define SLAB_RUN(name, slab, ...)                                                                              \
-    static void name(const struct tile_slab *const u[2], const struct tile_acts *x, size_t n, size_t n_blocks, \
-                     __m256(*acc)[GROUPS])                                                                     \
-    {                                                                                                          \
-        size_t t = 0;                                                                                          \
-        for (; n - t >= 5 || n - t == 3; t += 3) slab(__VA_ARGS__, u, x, t, 3, SLAB_LAST(slab, n_blocks) acc); \
-        for (; n - t >= 2; t += 2) slab(__VA_ARGS__, u, x, t, 2, SLAB_LAST(slab, n_blocks) acc);               \
-        if (t < n) slab(__VA_ARGS__, u, x, t, 1, SLAB_LAST(slab, n_blocks) acc);                               \
+#define SLAB_RUN(name, slab, ...)                                                                                     \
+    static void name(const struct tile_slab *const u[2], const struct tile_acts *x, size_t n, size_t n_blocks,        \
+                     bool fresh, __m256(*acc)[GROUPS])                                                                \
+    {                                                                                                                 \
+        size_t t = 0;                                                                                                 \
+        for (; n - t >= 5 || n - t == 3; t += 3) slab(__VA_ARGS__, u, x, t, 3, SLAB_LAST(slab, n_blocks) fresh, acc); \
+        for (; n - t >= 2; t += 2) slab(__VA_ARGS__, u, x, t, 2, SLAB_LAST(slab, n_blocks) fresh, acc);               \
+        if (t < n) slab(__VA_ARGS__, u, x, t, 1, SLAB_LAST(slab, n_blocks) fresh, acc);                               \
     }
 #define SLAB_LAST(slab, n_blocks) SLAB_LAST_##slab(n_blocks)
 #define SLAB_LAST_slab_32(n_blocks) n_blocks,
@@ -268,17 +270,15 @@ static void correct(const struct tile_format *f, size_t n_blocks, struct tile_sl
     }
 }
 
-/* Up to GROUPS groups of rows over all slabs. */
+/* Up to GROUPS groups of rows over all slabs. x: of a row that is one slab, packed already. */
 static void tile_rows(const struct tile_format *f, slab_run *run, const struct avx2_rows *g, size_t n_groups,
-                      const struct avx2_tokens *t, size_t n_all, __m256 (*acc)[GROUPS])
+                      const struct avx2_tokens *t, size_t n_all, struct tile_acts *x, __m256 (*acc)[GROUPS])
 {
-    struct tile_acts x;
     struct tile_slab u[2];
     const size_t blocks_a_slab = TILE_LEN / f->block_len, slab_bytes = blocks_a_slab * f->block_bytes;
-    memset(acc, 0, t->n * sizeof *acc);
     for (size_t b = 0; b < n_all; b += blocks_a_slab) {
         size_t n_blocks = n_all - b < blocks_a_slab ? n_all - b : blocks_a_slab;
-        pack(f, t, b, n_blocks, &x);
+        if (n_all > blocks_a_slab) pack(f, t, b, n_blocks, x);
         for (size_t p = 0; p < n_groups; p += 2) {
             const size_t n = n_groups - p < 2 ? 1 : 2;
             for (size_t i = 0; i < n; i++) {
@@ -288,7 +288,7 @@ static void tile_rows(const struct tile_format *f, slab_run *run, const struct a
                     for (size_t line = 0; line < slab_bytes; line += 64)
                         avx2_prefetch(g[p + i].p[r] + b * f->block_bytes, slab_bytes + line);
             }
-            run((const struct tile_slab *const[2]){&u[0], &u[n - 1]}, &x, t->n, n_blocks,
+            run((const struct tile_slab *const[2]){&u[0], &u[n - 1]}, x, t->n, n_blocks, b == 0,
                 (__m256(*)[GROUPS])(void *)&acc[0][p]);
         }
     }
@@ -301,15 +301,17 @@ void kernel_avx2_tile(const struct tile_format *f, AVX2_PRODUCT_ARGS)
     const size_t tile = f->kind == TILE_WORDS ? TOKENS / 2 : TOKENS;
     struct avx2_tokens t;
     struct avx2_rows g[GROUPS];
+    struct tile_acts x;
     __m256 acc[TOKENS][GROUPS];
     for (size_t j = 0; j < n_tokens; j += tile) {
         avx2_tokens_at(&t, form, f->block_len, acts, tokens, j, n_tokens - j < tile ? n_tokens : j + tile, out,
                        out_stride, out_rows);
+        if (acts->n <= TILE_LEN) pack(f, &t, 0, n_blocks, &x);
         for (size_t r = 0; r < n_rows; r += GROUPS * AVX2_ROWS) {
             size_t n_groups = 0;
             for (; n_groups < GROUPS && r + n_groups * AVX2_ROWS < n_rows; n_groups++)
                 g[n_groups] = avx2_rows_at(w, stride, r + n_groups * AVX2_ROWS, n_rows);
-            tile_rows(f, run_of(f), g, n_groups, &t, n_blocks, acc);
+            tile_rows(f, run_of(f), g, n_groups, &t, n_blocks, &x, acc);
             for (size_t i = 0; i < t.n; i++)
                 for (size_t k = 0; k < n_groups; k++) avx2_store_rows(t.out[i] + r + k * AVX2_ROWS, g[k].n, acc[i][k]);
         }
