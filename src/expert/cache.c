@@ -149,6 +149,15 @@ static struct item *view_item(struct expert_cache *c, const struct expert_view *
     return &w->items[i];
 }
 
+bool expert_ready(const struct expert_cache *c, uint32_t *expert)
+{
+    const struct want *w = &c->want;
+    if (!w->active || w->status || w->ready_first == w->ready_end) return false;
+    const struct item *item = &w->items[w->ready[w->ready_first]];
+    *expert = item->expert;
+    return c->arena.slots[item->slot].state != SLOT_READING;
+}
+
 enum sluice_status expert_finish(struct expert_cache *c, struct expert_view *view, struct sluice_error *err)
 {
     const struct item *item = view_item(c, view);

@@ -85,6 +85,8 @@ void expert_cache_destroy(struct expert_cache *c);
 enum sluice_status expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *ids /* [n], distinct */,
                                uint32_t n, struct sluice_error *err);
 enum sluice_status expert_take(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
+/* Whether the next take would return at once with an expert that is there as a whole; then *expert names it. */
+bool expert_ready(const struct expert_cache *c, uint32_t *expert);
 enum sluice_status expert_finish(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
 void expert_give(struct expert_cache *c, const struct expert_view *view);
 void expert_abort(struct expert_cache *c);

@@ -139,6 +139,21 @@ void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *g
 void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
                         float *out, const uint32_t *out_rows);
 
+/* Up to KERNEL_EXPERTS_MAX experts in one dispatch a step. Rows of hidden, scratch_up and the hidden acts: the first
+ * expert's n, then the second's, and so on. */
+#define KERNEL_EXPERTS_MAX 8
+struct kernel_expert {
+    struct kernel_weight gate, up, down;
+    struct kernel_glu glu;
+    const uint32_t *tokens;   /* [n] rows of the activations of step 1; NULL: all in order */
+    const uint32_t *out_rows; /* [n] of step 2's output; NULL: as in hidden */
+    size_t n;
+};
+void kernel_experts_glu(const struct kernel_ctx *k, const struct kernel_expert *experts, size_t n_experts,
+                        const struct kernel_acts *acts, float *hidden, float *scratch_up);
+void kernel_experts_down(const struct kernel_ctx *k, const struct kernel_expert *experts, size_t n_experts,
+                         struct kernel_acts *hidden, float *out);
+
 #define KERNEL_HEAD_MAX 576       /* largest d_head and d_head_v */
 #define KERNEL_ATTENTION_BLOCK 64 /* positions that share a maximum and a sum */
 

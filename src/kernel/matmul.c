@@ -9,13 +9,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 8             /* the grain of a split */
-#define CHUNKS_A_WORKER 8  /* chunks are about this many times smaller than a worker's share */
+#define ROWS 8                 /* the grain of a split */
+#define CHUNKS_A_WORKER 8      /* chunks are about this many times smaller than a worker's share */
+#define ROWS_A_CHUNK 64        /* with many tokens: a kernel prepares their activations once for so many rows */
+#define CHUNKS_A_WORKER_MANY 3 /* but not fewer than this */
+#define TOKENS_FEW 4           /* those are not prepared */
+#define TOKENS_UNPACK 8        /* unpacking a weight's rows costs as much as their products with so many tokens */
 #define TOKENS_A_TILE 64   /* so that the tile's activations and the chunk's weights stay in the second-level cache */
 #define CHUNK_BYTES 131072 /* of weights, for the same reason */
-#define WEIGHTS_MAX 8      /* in one dispatch */
+#define CHUNK_BYTES_FEW (2 * CHUNK_BYTES) /* with few tokens, where a chunk is read once */
+#define TARGETS_MAX KERNEL_EXPERTS_MAX
 #define DIRECT_ELEMENTS 16384 /* below this, waking the workers costs more than they save */
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t align64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 static bool has_form(const struct kernel_acts *a, enum quant_form form)
@@ -87,12 +93,17 @@ void kernel_acts_fill(const struct kernel_ctx *k, struct kernel_acts *a, enum qu
 
 /* ---- products ---- */
 
-/* One product and where its results go. */
+/* A product and where its results go; with `up`, two of the same shape that are joined. */
 struct target {
-    const struct kernel_weight *w;
-    size_t row_bytes;
-    float *out; /* [.][n_out] */
+    const struct kernel_weight *w, *up; /* up: NULL: none */
+    size_t row_bytes, row_cost;         /* of both; the cost grows with the tokens */
+    const struct kernel_acts *acts;
+    const uint32_t *tokens;   /* rows of acts; NULL: those from `first` on */
+    const uint32_t *out_rows; /* NULL: in order */
+    size_t first, n_tokens;
+    float *out, *out_up; /* [.][n_out] */
     const float *bias;
+    const struct kernel_glu *glu; /* how out and out_up are joined */
 };
 
 /* How many of a worker's chunks are taken. */
@@ -102,16 +113,9 @@ struct counter {
 
 struct matmul_job {
     const struct kernel_table *table;
-    const struct kernel_acts *acts;
-    const uint32_t *tokens;   /* NULL: all in order */
-    const uint32_t *out_rows; /* NULL: in order */
-    size_t n_tokens;
-    struct target targets[WEIGHTS_MAX];
-    size_t n_targets;
-    size_t cost; /* bytes of all weights */
-    /* experts only */
-    const struct kernel_glu *glu; /* how gate and up are joined */
-
+    struct target targets[TARGETS_MAX];
+    size_t n_targets, n_tokens_max;
+    size_t bytes, cost;       /* of all weights */
     struct counter *counters; /* one a worker */
     size_t n_chunks;
 };
@@ -130,60 +134,41 @@ static bool take_chunk(const struct matmul_job *j, unsigned worker, unsigned n_w
     return false;
 }
 
-/* The chunk's rows of target t: groups of 8 rows that start, in bytes, inside the chunk's part of all bytes. */
+/* The chunk's rows of target t: groups of 8 rows that start, in cost, inside the chunk's part of all. */
 static void chunk_rows(const struct matmul_job *j, size_t chunk, size_t t, size_t *begin, size_t *end)
 {
     size_t base = 0;
-    for (size_t i = 0; i < t; i++) base += j->targets[i].row_bytes * j->targets[i].w->n_out;
-    size_t group_bytes = ROWS * j->targets[t].row_bytes, n_out = j->targets[t].w->n_out;
+    for (size_t i = 0; i < t; i++) base += j->targets[i].row_cost * j->targets[i].w->n_out;
+    size_t group_cost = ROWS * j->targets[t].row_cost, n_out = j->targets[t].w->n_out;
     size_t edges[2];
     for (size_t e = 0; e < 2; e++) {
         size_t at = (size_t)((uint64_t)j->cost * (chunk + e) / j->n_chunks);
-        size_t row = at > base ? (at - base + group_bytes - 1) / group_bytes * ROWS : 0;
+        size_t row = at > base ? (at - base + group_cost - 1) / group_cost * ROWS : 0;
         edges[e] = row < n_out ? row : n_out;
     }
     *begin = edges[0];
     *end = edges[1];
 }
 
-static void product_rows(const struct matmul_job *j, const struct target *t, size_t begin, size_t end)
+static void product_rows(const struct matmul_job *j, const struct target *t, const struct kernel_weight *w, float *out,
+                         size_t begin, size_t end)
 {
-    const struct kernel_acts *all = j->acts;
-    for (size_t t0 = 0; t0 < j->n_tokens; t0 += TOKENS_A_TILE) {
-        size_t n = j->n_tokens - t0 < TOKENS_A_TILE ? j->n_tokens - t0 : TOKENS_A_TILE;
-        struct kernel_acts part = *all;
-        float *out = t->out + begin;
-        if (!j->tokens && t0) {
-            part.x += t0 * all->n;
-            for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++) {
-                if (!all->q[f]) continue;
-                part.q[f] += t0 * all->n;
-                part.d[f] += t0 * (all->n / quant_form_len(f));
-                part.sums[f] += t0 * (all->n / 16);
-            }
+    const size_t row_bytes = quant_row_bytes(w->type, w->n_in);
+    for (size_t t0 = 0; t0 < t->n_tokens; t0 += TOKENS_A_TILE) {
+        const size_t n = t->n_tokens - t0 < TOKENS_A_TILE ? t->n_tokens - t0 : TOKENS_A_TILE;
+        struct kernel_acts part = *t->acts;
+        const size_t skip = t->tokens ? 0 : t->first + t0;
+        part.x += skip * part.n;
+        for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS && skip; f++) {
+            if (!part.q[f]) continue;
+            part.q[f] += skip * part.n;
+            part.d[f] += skip * (part.n / quant_form_len(f));
+            part.sums[f] += skip * (part.n / 16);
         }
-        if (!j->out_rows) out += t0 * t->w->n_out;
-        j->table->product[t->w->type->id]((const char *)t->w->data + begin * t->row_bytes, end - begin, &part,
-                                          j->tokens ? j->tokens + t0 : NULL, n, out, t->w->n_out,
-                                          j->out_rows ? j->out_rows + t0 : NULL);
+        j->table->product[w->type->id](
+            (const char *)w->data + begin * row_bytes, end - begin, &part, t->tokens ? t->tokens + t0 : NULL, n,
+            out + begin + (t->out_rows ? 0 : t0 * w->n_out), w->n_out, t->out_rows ? t->out_rows + t0 : NULL);
     }
-    if (!t->bias) return;
-    for (size_t i = 0; i < j->n_tokens; i++) {
-        size_t row = j->out_rows ? j->out_rows[i] : i;
-        j->table->add(t->out + row * t->w->n_out + begin, t->bias + begin, end - begin);
-    }
-}
-
-static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
-{
-    const struct matmul_job *j = arg;
-    unsigned passed = 0;
-    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);)
-        for (size_t t = 0; t < j->n_targets; t++) {
-            size_t begin, end;
-            chunk_rows(j, chunk, t, &begin, &end);
-            if (begin < end) product_rows(j, &j->targets[t], begin, end);
-        }
 }
 
 /* Rows [begin, begin + n) of one token's gate and up. */
@@ -201,52 +186,69 @@ static void join(const struct kernel_table *t, const struct kernel_glu *glu, siz
     t->act_mul(glu->act, glu->limit, gate, up, n, gate);
 }
 
-/* Gate and up of the same rows by the same worker, which then joins them. */
-static void gate_up_run(void *arg, unsigned worker, unsigned n_workers)
+/* Rows of a target, gate and up of the same ones by the same worker. */
+static void target_rows(const struct matmul_job *j, const struct target *t, size_t begin, size_t end)
+{
+    const size_t n_out = t->w->n_out;
+    product_rows(j, t, t->w, t->out, begin, end);
+    if (t->up) product_rows(j, t, t->up, t->out_up, begin, end);
+    for (size_t i = 0; i < t->n_tokens && (t->up || t->bias); i++) {
+        float *out = t->out + (t->out_rows ? t->out_rows[i] : i) * n_out + begin;
+        if (t->bias) j->table->add(out, t->bias + begin, end - begin);
+        if (t->up) join(j->table, t->glu, i, begin, end - begin, out, t->out_up + i * n_out + begin);
+    }
+}
+
+static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
 {
     const struct matmul_job *j = arg;
     unsigned passed = 0;
-    size_t n_ff = j->targets[0].w->n_out;
-    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);) {
-        size_t begin, end;
-        kernel_pool_range((unsigned)chunk, (unsigned)j->n_chunks, n_ff, ROWS, &begin, &end);
-        if (begin == end) continue;
-        product_rows(j, &j->targets[0], begin, end);
-        product_rows(j, &j->targets[1], begin, end);
-        for (size_t i = 0; i < j->n_tokens; i++) {
-            float *gate = j->targets[0].out + i * n_ff + begin, *up = j->targets[1].out + i * n_ff + begin;
-            join(j->table, j->glu, i, begin, end - begin, gate, up);
+    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);)
+        for (size_t t = 0; t < j->n_targets; t++) {
+            size_t begin, end;
+            chunk_rows(j, chunk, t, &begin, &end);
+            if (begin < end) target_rows(j, &j->targets[t], begin, end);
         }
-    }
 }
 
-static void add_target(struct matmul_job *j, const struct kernel_weight *w, const float *bias, float *out)
+static void add_target(struct matmul_job *j, const struct target *target)
 {
-    BASE_ASSERT(w->n_in == j->acts->n, "K2 a weight's rows are as long as the activations'");
+    BASE_ASSERT(j->n_targets < TARGETS_MAX, "K2 a dispatch has at most 8 targets");
     struct target *t = &j->targets[j->n_targets++];
-    *t = (struct target){.w = w, .row_bytes = quant_row_bytes(w->type, w->n_in), .out = out, .bias = bias};
-    j->cost += t->row_bytes * w->n_out;
+    *t = *target;
+    const struct kernel_weight *const weights[2] = {t->w, t->up};
+    for (int i = 0; i < 2 && weights[i]; i++) {
+        const struct kernel_weight *w = weights[i];
+        BASE_ASSERT(w->n_in == t->acts->n, "K2 a weight's rows are as long as the activations'");
+        BASE_ASSERT(w->n_out == t->w->n_out, "K2 gate and up have the same shape");
+        BASE_ASSERT(has_form(t->acts, w->type->form), "K2 the form is filled before the product");
+        t->row_bytes += quant_row_bytes(w->type, w->n_in);
+    }
+    t->row_cost = t->row_bytes * (t->n_tokens + TOKENS_UNPACK);
+    j->bytes += t->row_bytes * t->w->n_out;
+    j->cost += t->row_cost * t->w->n_out;
+    if (t->n_tokens > j->n_tokens_max) j->n_tokens_max = t->n_tokens;
 }
 
-static void run(const struct kernel_ctx *k, struct matmul_job *j,
-                void (*job)(void *arg, unsigned worker, unsigned n_workers))
+static void run(const struct kernel_ctx *k, struct matmul_job *j)
 {
-    size_t most = 0;
-    for (size_t t = 0; t < j->n_targets; t++) {
-        const struct kernel_weight *w = j->targets[t].w;
-        BASE_ASSERT(has_form(j->acts, w->type->form), "K2 the form is filled before the product");
-        most += (w->n_out + ROWS - 1) / ROWS;
-    }
-    unsigned n_workers = kernel_pool_threads(k->pool);
-    j->n_chunks = n_workers == 1 ? 1 : (size_t)n_workers * CHUNKS_A_WORKER;
-    if (j->n_tokens > TOKENS_A_TILE && j->n_chunks < j->cost / CHUNK_BYTES) j->n_chunks = j->cost / CHUNK_BYTES;
-    if (j->n_chunks > most) j->n_chunks = most;
-    if (j->n_chunks == 0 || j->n_tokens == 0) return;
+    const unsigned n_workers = kernel_pool_threads(k->pool);
+    const size_t chunk_bytes = j->n_tokens_max > TOKENS_A_TILE ? CHUNK_BYTES : CHUNK_BYTES_FEW;
+    size_t rows = 0;
+    for (size_t t = 0; t < j->n_targets; t++) rows += (j->targets[t].w->n_out + ROWS - 1) / ROWS * ROWS;
+    size_t fewest = (size_t)n_workers * CHUNKS_A_WORKER;
+    if (j->n_tokens_max > TOKENS_FEW && fewest > rows / ROWS_A_CHUNK)
+        fewest = larger(rows / ROWS_A_CHUNK, (size_t)n_workers * CHUNKS_A_WORKER_MANY);
+    j->n_chunks = n_workers == 1 ? 1 : fewest;
+    if ((n_workers > 1 || j->n_tokens_max > TOKENS_A_TILE) && j->n_chunks < j->bytes / chunk_bytes)
+        j->n_chunks = j->bytes / chunk_bytes;
+    if (j->n_chunks > rows / ROWS) j->n_chunks = rows / ROWS;
+    if (j->n_chunks == 0 || j->n_tokens_max == 0) return;
     struct counter counters[KERNEL_THREADS_MAX];
     for (unsigned i = 0; i < n_workers; i++) atomic_init(&counters[i].taken, 0);
     j->table = k->table;
     j->counters = counters;
-    kernel_pool_run_parts(k->pool, j->n_chunks, job, j);
+    kernel_pool_run_parts(k->pool, j->n_chunks, matmul_run, j);
 }
 
 void kernel_matmul(const struct kernel_ctx *k, const struct kernel_weight *w, const float *bias,
@@ -258,16 +260,51 @@ void kernel_matmul(const struct kernel_ctx *k, const struct kernel_weight *w, co
 void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *w, const float *const *bias,
                         size_t n_weights, const struct kernel_acts *acts, float *const *out)
 {
-    while (n_weights > 0) {
-        struct matmul_job j = {.acts = acts, .n_tokens = acts->n_tokens};
-        size_t n = n_weights < WEIGHTS_MAX ? n_weights : WEIGHTS_MAX;
-        for (size_t i = 0; i < n; i++) add_target(&j, &w[i], bias ? bias[i] : NULL, out[i]);
-        run(k, &j, matmul_run);
-        w += n;
-        out += n;
-        bias = bias ? bias + n : NULL;
-        n_weights -= n;
+    for (size_t i = 0; i < n_weights;) {
+        struct matmul_job j = {.n_targets = 0};
+        for (; i < n_weights && j.n_targets < TARGETS_MAX; i++)
+            add_target(&j, &(struct target){.w = &w[i],
+                                            .acts = acts,
+                                            .n_tokens = acts->n_tokens,
+                                            .out = out[i],
+                                            .bias = bias ? bias[i] : NULL});
+        run(k, &j);
     }
+}
+
+void kernel_experts_glu(const struct kernel_ctx *k, const struct kernel_expert *experts, size_t n_experts,
+                        const struct kernel_acts *acts, float *hidden, float *scratch_up)
+{
+    struct matmul_job j = {.n_targets = 0};
+    for (size_t i = 0, row = 0; i < n_experts; row += experts[i++].n) {
+        const struct kernel_expert *e = &experts[i];
+        add_target(&j, &(struct target){.w = &e->gate,
+                                        .up = &e->up,
+                                        .acts = acts,
+                                        .tokens = e->tokens,
+                                        .n_tokens = e->n,
+                                        .out = hidden + row * e->gate.n_out,
+                                        .out_up = scratch_up + row * e->gate.n_out,
+                                        .glu = &e->glu});
+    }
+    run(k, &j);
+}
+
+void kernel_experts_down(const struct kernel_ctx *k, const struct kernel_expert *experts, size_t n_experts,
+                         struct kernel_acts *hidden, float *out)
+{
+    struct matmul_job j = {.n_targets = 0};
+    for (size_t i = 0, row = 0; i < n_experts; row += experts[i++].n) {
+        const struct kernel_expert *e = &experts[i];
+        kernel_acts_fill(k, hidden, e->down.type->form);
+        add_target(&j, &(struct target){.w = &e->down,
+                                        .acts = hidden,
+                                        .first = row,
+                                        .n_tokens = e->n,
+                                        .out = out + (e->out_rows ? 0 : row * e->down.n_out),
+                                        .out_rows = e->out_rows});
+    }
+    run(k, &j);
 }
 
 void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
@@ -282,20 +319,15 @@ void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *g
                        const struct kernel_glu *glu, const struct kernel_acts *acts, const uint32_t *tokens, size_t n,
                        float *hidden, float *scratch_up)
 {
-    BASE_ASSERT(gate->n_out == up->n_out, "K2 gate and up have the same shape");
-    struct matmul_job j = {.acts = acts, .tokens = tokens, .n_tokens = n, .glu = glu};
-    add_target(&j, gate, NULL, hidden);
-    add_target(&j, up, NULL, scratch_up);
-    run(k, &j, gate_up_run);
+    const struct kernel_expert e = {.gate = *gate, .up = *up, .glu = *glu, .tokens = tokens, .n = n};
+    kernel_experts_glu(k, &e, 1, acts, hidden, scratch_up);
 }
 
 void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
                         float *out, const uint32_t *out_rows)
 {
-    struct matmul_job j = {.acts = hidden, .out_rows = out_rows, .n_tokens = hidden->n_tokens};
-    kernel_acts_fill(k, hidden, down->type->form);
-    add_target(&j, down, NULL, out);
-    run(k, &j, matmul_run);
+    const struct kernel_expert e = {.down = *down, .out_rows = out_rows, .n = hidden->n_tokens};
+    kernel_experts_down(k, &e, 1, hidden, out);
 }
 
 /* ---- rows of norms ---- */

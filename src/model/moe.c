@@ -1,6 +1,6 @@
 /* The routed block in the order of a token's walk: norm, router, want, shared expert while reads are under way, then
- * each expert as it becomes ready, then the sum in a fixed order. Which expert comes first depends on the disk; the sum
- * does not (E5). */
+ * each expert as it becomes ready (small ones together), then the sum in a fixed order. Which expert comes first
+ * depends on the disk; the sum does not (E5). */
 #include "model/moe.h"
 
 #include "model/ffn.h"
@@ -9,6 +9,10 @@
 
 #include <math.h>
 #include <string.h>
+
+/* Bytes of weights times rows, of a batch of experts: with more, a dispatch costs little beside its work, and whoever
+ * reads has waited long enough. About a millisecond. */
+#define WORK_TOGETHER ((uint64_t)64 << 20)
 
 struct moe_job {
     struct model_run *r;
@@ -127,32 +131,61 @@ static const float *bias(const struct moe_job *job, int matrix, uint32_t expert)
     return b ? b + (size_t)expert * job->lh->n_ff_exp : NULL;
 }
 
-static enum sluice_status run_expert(struct moe_job *job, const struct kernel_acts *acts, struct sluice_error *err)
+/* What there is to compute with an expert; `row`: of the batch's first. */
+static void describe(const struct moe_job *job, const struct expert_view *view, uint32_t row, struct kernel_expert *e)
+{
+    struct model_scratch *sc = &job->r->scratch;
+    const struct model_group *g = &sc->groups[view->expert];
+    *e = (struct kernel_expert){.gate = matrix_weight(job, view, MODEL_GATE),
+                                .up = matrix_weight(job, view, MODEL_UP),
+                                .down = matrix_weight(job, view, MODEL_DOWN),
+                                .glu = {.act = job->kind->act,
+                                        .limit = job->kind->limit,
+                                        .gate_scale = factor(job->l, MODEL_GATE, view->expert),
+                                        .up_scale = factor(job->l, MODEL_UP, view->expert),
+                                        .gate_bias = bias(job, MODEL_GATE, view->expert),
+                                        .up_bias = bias(job, MODEL_UP, view->expert)},
+                                .tokens = sc->group_tokens + g->begin,
+                                .out_rows = sc->group_rows + g->begin,
+                                .n = g->n};
+    if (!job->kind->weights_first) return;
+    for (uint32_t i = 0; i < g->n; i++) sc->row_weights[row + i] = sc->weights[sc->group_rows[g->begin + i]];
+    e->glu.row_weights = sc->row_weights + row;
+}
+
+static uint64_t bytes_of(const struct kernel_expert *e)
+{
+    return 2 * quant_row_bytes(e->gate.type, e->gate.n_in) * e->gate.n_out +
+           quant_row_bytes(e->down.type, e->down.n_in) * e->down.n_out;
+}
+
+/* The next expert and, while they are there as a whole and have little work, those that follow: together they need two
+ * dispatches instead of two each. Returns in *n how many they were. */
+static enum sluice_status run_experts(struct moe_job *job, const struct kernel_acts *acts, uint32_t n_left, uint32_t *n,
+                                      struct sluice_error *err)
 {
     struct model_run *r = job->r;
     struct model_scratch *sc = &r->scratch;
-    struct expert_view view;
-    enum sluice_status st = expert_take(r->cache, &view, err);
-    if (st) return st;
-    const struct model_group *g = &sc->groups[view.expert];
-    const struct kernel_weight gate = matrix_weight(job, &view, MODEL_GATE), up = matrix_weight(job, &view, MODEL_UP);
-    struct kernel_glu glu = {.act = job->kind->act,
-                             .limit = job->kind->limit,
-                             .gate_scale = factor(job->l, MODEL_GATE, view.expert),
-                             .up_scale = factor(job->l, MODEL_UP, view.expert),
-                             .gate_bias = bias(job, MODEL_GATE, view.expert),
-                             .up_bias = bias(job, MODEL_UP, view.expert)};
-    if (job->kind->weights_first) {
-        for (uint32_t i = 0; i < g->n; i++) sc->row_weights[i] = sc->weights[sc->group_rows[g->begin + i]];
-        glu.row_weights = sc->row_weights;
-    }
-    kernel_expert_glu(&r->kernel, &gate, &up, &glu, acts, sc->group_tokens + g->begin, g->n, sc->gate, sc->up);
-    if ((st = expert_finish(r->cache, &view, err))) return st;
-    const struct kernel_weight down = matrix_weight(job, &view, MODEL_DOWN);
+    struct expert_view views[KERNEL_EXPERTS_MAX];
+    struct kernel_expert experts[KERNEL_EXPERTS_MAX];
+    enum sluice_status st;
+    uint64_t work = 0;
+    uint32_t rows = 0, next;
+    *n = 0;
+    do {
+        if ((st = expert_take(r->cache, &views[*n], err))) return st;
+        describe(job, &views[*n], rows, &experts[*n]);
+        work += experts[*n].n * bytes_of(&experts[*n]);
+        rows += (uint32_t)experts[(*n)++].n;
+    } while (*n < n_left && *n < KERNEL_EXPERTS_MAX && work < WORK_TOGETHER && expert_ready(r->cache, &next) &&
+             rows + sc->groups[next].n <= sc->chunk);
+    kernel_experts_glu(&r->kernel, experts, *n, acts, sc->gate, sc->up);
+    for (uint32_t i = 0; i < *n; i++)
+        if ((st = expert_finish(r->cache, &views[i], err))) return st;
     struct kernel_acts hidden;
-    kernel_acts_place(&hidden, sc->gate, job->lh->n_ff_exp, g->n, sc->acts_mid);
-    kernel_expert_down(&r->kernel, &down, &hidden, sc->expert_out, sc->group_rows + g->begin);
-    expert_give(r->cache, &view);
+    kernel_acts_place(&hidden, sc->gate, job->lh->n_ff_exp, rows, sc->acts_mid);
+    kernel_experts_down(&r->kernel, experts, *n, &hidden, sc->expert_out);
+    for (uint32_t i = 0; i < *n; i++) expert_give(r->cache, &views[i]);
     return SLUICE_OK;
 }
 
@@ -185,7 +218,8 @@ enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, u
         kernel_acts_fill(k, acts, l->exps[MODEL_UP].type->form);
         if (job.lh->n_ff_shexp) ffn_shared(r, s, layer, acts, sc->y);
     }
-    for (uint32_t i = 0; i < n_wanted && !st; i++) st = run_expert(&job, acts, err);
+    for (uint32_t i = 0, n_run; i < n_wanted && !st; i += n_run)
+        st = run_experts(&job, acts, n_wanted - i, &n_run, err);
     if (st) {
         expert_abort(r->cache);
         return st;

@@ -239,6 +239,79 @@ static void check_expert(const uint32_t types[3], size_t n_embd, size_t n_ff, si
     input_free(&in);
 }
 
+/* n_experts of different numbers of tokens in one dispatch a step: what each gives alone. */
+static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, const size_t *counts, size_t n_experts)
+{
+    enum { CHUNK = 160 };
+    uint64_t seed = n_ff + n_experts;
+    struct kernel_expert experts[KERNEL_EXPERTS_MAX] = {{.n = 0}};
+    void *data[KERNEL_EXPERTS_MAX][3];
+    uint32_t tokens[CHUNK], out_rows[CHUNK];
+    size_t rows = 0;
+    for (uint32_t i = 0; i < CHUNK; i++) {
+        tokens[i] = (i * 7 + 3) % CHUNK;
+        out_rows[i] = CHUNK - 1 - i;
+    }
+    for (size_t i = 0; i < n_experts; i++) {
+        struct kernel_expert *e = &experts[i];
+        data[i][0] = random_weight(&e->gate, types[0], n_embd, n_ff, &seed);
+        data[i][1] = random_weight(&e->up, types[1], n_embd, n_ff, &seed);
+        data[i][2] = random_weight(&e->down, types[2], n_ff, n_embd, &seed);
+        e->glu = (struct kernel_glu){.gate_scale = 1, .up_scale = i % 2 ? 0.5f : 1};
+        e->tokens = tokens + rows;
+        e->out_rows = out_rows + rows;
+        e->n = counts[i];
+        rows += counts[i];
+    }
+    assert_true(rows <= CHUNK);
+    struct input in;
+    input_make(&in, n_embd, CHUNK, &seed);
+    size_t hidden_bytes = rows * n_ff * sizeof(float), out_bytes = CHUNK * n_embd * sizeof(float);
+    float *hidden[2] = {must_alloc(hidden_bytes), must_alloc(hidden_bytes)}, *up = must_alloc(hidden_bytes);
+    float *out[2] = {must_alloc(out_bytes), must_alloc(out_bytes)};
+    void *forms = aligned_alloc(64, kernel_acts_bytes(n_ff, rows) + 64);
+    struct kernel_ctx k = {.table = scalar_table(), .pool = pools[0]};
+    struct kernel_acts h;
+    for (enum quant_form f = 0; f < QUANT_FORMS; f++) kernel_acts_fill(&k, &in.acts, f);
+    memset(out[0], 0, out_bytes);
+    for (size_t i = 0, row = 0; i < n_experts; row += experts[i++].n) {
+        const struct kernel_expert *e = &experts[i];
+        kernel_expert_glu(&k, &e->gate, &e->up, &e->glu, &in.acts, e->tokens, e->n, hidden[0] + row * n_ff, up);
+        kernel_acts_place(&h, hidden[0] + row * n_ff, n_ff, e->n, forms);
+        kernel_expert_down(&k, &e->down, &h, out[0], e->out_rows);
+    }
+    FOR_ALL_CONTEXTS(k)
+    {
+        memset(out[1], 0, out_bytes);
+        kernel_experts_glu(&k, experts, n_experts, &in.acts, hidden[1], up);
+        expect_same(hidden[1], hidden[0], rows * n_ff, "kernel_experts_glu");
+        kernel_acts_place(&h, hidden[1], n_ff, rows, forms);
+        kernel_experts_down(&k, experts, n_experts, &h, out[1]);
+        expect_same(out[1], out[0], CHUNK * n_embd, "kernel_experts_down");
+    }
+    for (size_t i = 0; i < n_experts; i++)
+        for (int m = 0; m < 3; m++) free(data[i][m]);
+    for (int i = 0; i < 2; i++) {
+        free(hidden[i]);
+        free(out[i]);
+    }
+    free(up);
+    free(forms);
+    input_free(&in);
+}
+
+static void test_experts(void **state)
+{
+    (void)state;
+    static const uint32_t same[3] = {QUANT_Q4_K, QUANT_Q4_K, QUANT_Q4_K},
+                          mixed[3] = {QUANT_Q5_K, QUANT_Q8_0, QUANT_F16};
+    static const size_t ones[KERNEL_EXPERTS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1}, many[4] = {1, 65, 9, 33}, one[1] = {3};
+    check_experts(same, 256, 256, ones, KERNEL_EXPERTS_MAX);
+    check_experts(same, 512, 256, many, 4);
+    check_experts(mixed, 256, 512, many, 4);
+    check_experts(mixed, 256, 256, one, 1);
+}
+
 static void test_expert(void **state)
 {
     static const uint32_t mixes[][3] = {{QUANT_Q4_K, QUANT_Q4_K, QUANT_Q6_K},
@@ -281,8 +354,8 @@ static void test_norm_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_matmul),    cmocka_unit_test(test_many),
-        cmocka_unit_test(test_expert), cmocka_unit_test(test_norm_rows),
+        cmocka_unit_test(test_forms),  cmocka_unit_test(test_matmul),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_expert), cmocka_unit_test(test_experts), cmocka_unit_test(test_norm_rows),
     };
     return cmocka_run_group_tests(tests, make_pools, free_pools);
 }
