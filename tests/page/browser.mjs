@@ -10,13 +10,14 @@ import { launch, serve } from './rig.mjs';
 const LAYERS = 8, EXPERTS = 32; // of the bundled model
 const WAIT = { timeout: 60000 };
 const tests = [];
-// Two at a time: those that talk to the one real server, and those that talk to the one stand-in.
+// Three at a time, since a test mostly waits for the browser: one that talks to the one real server, and two that have a
+// server of their own, a stand-in as a rule.
 const test = (name, run) => tests.push({ name, run, lane: 'mock' });
 const testReal = (name, run) => tests.push({ name, run, lane: 'real' });
 
 // ---- what is tested ----
 
-let browser, real, mock, mockUrl;
+let browser, real;
 
 // A page of its own for each test, whose console stays empty.
 async function open(url, options = {}) {
@@ -149,7 +150,7 @@ testReal('works by keyboard alone', async () => {
   await close(page);
 });
 
-testReal('asks for a key where the server does', async () => {
+test('asks for a key where the server does', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-page-'));
   await writeFile(join(folder, 'keys'), 'a-good-key\n', { mode: 0o600 });
   const server = await serve('--api-key-file', join(folder, 'keys'));
@@ -187,7 +188,7 @@ async function fitsPhone(url) {
   await close(page);
 }
 testReal('fits a phone', () => fitsPhone(real.url));
-test('fits a phone, with Markdown and a large map', () => fitsPhone(mockUrl));
+test('fits a phone, with Markdown and a large map', (mock) => fitsPhone(mock.url));
 
 testReal('has files that stay themselves', async () => {
   const page = await open(real.url);
@@ -206,8 +207,8 @@ testReal('has files that stay themselves', async () => {
 
 // ---- the stand-in ----
 
-test('shows Markdown, and makes no markup of it', async () => {
-  const page = await open(mockUrl);
+test('shows Markdown, and makes no markup of it', async (mock) => {
+  const page = await open(mock.url);
   await ready(page);
   await say(page, 'Rivers?');
   await answered(page);
@@ -234,10 +235,9 @@ test('shows Markdown, and makes no markup of it', async () => {
   await close(page);
 });
 
-test('stays where the reader is, and does not jump while it streams', async () => {
-  const { answer } = mock.options;
-  Object.assign(mock.options, { delayMs: 12, answer: answer + 'And so on, paragraph by paragraph.\n\n'.repeat(300) });
-  const page = await open(`${mockUrl}/#/chat`, { viewport: { width: 900, height: 500 }, reducedMotion: 'reduce' });
+test('stays where the reader is, and does not jump while it streams', async (mock) => {
+  Object.assign(mock.options, { delayMs: 12, answer: mock.options.answer + 'And so on, paragraph by paragraph.\n\n'.repeat(300) });
+  const page = await open(`${mock.url}/#/chat`, { viewport: { width: 900, height: 500 }, reducedMotion: 'reduce' });
   await ready(page);
   await page.evaluate(() => {
     window.shift = 0;
@@ -259,12 +259,11 @@ test('stays where the reader is, and does not jump while it streams', async () =
   await answered(page);
   assert.ok((await end()) < 60);
   assert.ok((await page.evaluate(() => window.shift)) < 0.05, `layout shift ${await page.evaluate(() => window.shift)}`);
-  Object.assign(mock.options, { delayMs: 1, answer });
   await close(page);
 });
 
-test('can be read in both themes, and keeps the one that was chosen', async () => {
-  const page = await open(mockUrl, { viewport: { width: 1300, height: 1000 } });
+test('can be read in both themes, and keeps the one that was chosen', async (mock) => {
+  const page = await open(mock.url, { viewport: { width: 1300, height: 1000 } });
   await ready(page);
   await say(page, 'Rivers?');
   await answered(page);
@@ -284,7 +283,7 @@ test('can be read in both themes, and keeps the one that was chosen', async () =
   await ready(page);
   assert.equal(await ground(), dark);
   await close(page);
-  const other = await open(mockUrl, { colorScheme: 'dark' });
+  const other = await open(mock.url, { colorScheme: 'dark' });
   assert.equal(await other.evaluate(() => getComputedStyle(document.body).backgroundColor), dark);
   await close(other);
 });
@@ -315,8 +314,8 @@ function faint(page) {
   });
 }
 
-test('says what goes wrong, and goes on', async () => {
-  const page = await open(mockUrl);
+test('says what goes wrong, and goes on', async (mock) => {
+  const page = await open(mock.url);
   await ready(page);
   mock.options.failWith = [429, 'the queue is full'];
   await say(page, 'Rivers?');
@@ -360,11 +359,11 @@ test('notices that the server has gone, and that it is back', async () => {
   await second.close();
 });
 
-test('keeps what two tabs say', async () => {
-  const page = await open(`${mockUrl}/#/chat`);
+test('keeps what two tabs say', async (mock) => {
+  const page = await open(`${mock.url}/#/chat`);
   await ready(page);
   const other = await page.context().newPage();
-  await other.goto(`${mockUrl}/#/chat`);
+  await other.goto(`${mock.url}/#/chat`);
   await ready(other);
   for (const [tab, text] of [[page, 'From the first'], [other, 'From the second']]) {
     await tab.bringToFront(); // behind others, tabs are slow
@@ -390,14 +389,14 @@ test('keeps what two tabs say', async () => {
   await close(page);
 });
 
-test('does not ask while nobody looks', async () => {
-  const page = await open(`${mockUrl}/#/chat`);
+test('does not ask while nobody looks', async (mock) => {
+  const page = await open(`${mock.url}/#/chat`);
   await ready(page);
   const asked = [];
   page.on('request', (r) => asked.push(new URL(r.url()).pathname));
   await page.waitForTimeout(1500);
   assert.deepEqual(asked, []);
-  await page.goto(`${mockUrl}/#/experts`);
+  await page.goto(`${mock.url}/#/experts`);
   await page.waitForSelector('#map[data-cells="6144"]');
   assert.ok(asked.includes('/api/experts'));
   await close(page);
@@ -411,24 +410,28 @@ try {
   browser = await launch();
   // Experts in memory are few at the beginning, so that the map has something to show.
   real = await serve('--experts', '40%', '--cold', '--ctx', '1024');
-  mock = new Mock({ delayMs: 1 });
-  mockUrl = await mock.listen();
+  const left = { real: [], mock: [] };
+  for (const t of tests) if (!word || t.name.includes(word)) left[t.lane].push(t);
   const lane = async (which) => {
-    for (const { name, run } of tests.filter((t) => t.lane === which && (!word || t.name.includes(word)))) {
+    for (let t; (t = left[which].shift());) {
+      const { name, run } = t;
       const begin = performance.now();
+      const mock = which === 'mock' && new Mock({ delayMs: 1 });
       try {
-        await run();
+        if (mock) mock.url = await mock.listen();
+        await run(mock);
         console.log(`ok   ${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
       } catch (e) {
         failed++;
         console.log(`FAIL ${name}\n${e.stack}`);
+      } finally {
+        if (mock) await mock.close();
       }
     }
   };
-  await Promise.all([lane('real'), lane('mock')]);
+  await Promise.all([lane('real'), lane('mock'), lane('mock')]);
 } finally {
   await browser?.close();
-  await mock?.close();
   await real?.stop();
 }
 process.exit(failed ? 1 : 0);
