@@ -11,11 +11,13 @@ export const KEY = 'sk-sluice-test';
 const { SLUICE_BIN, SLUICE_TOOLS_MODEL } = process.env;
 
 // A server that asks for KEY. With `slow` a prompt takes long enough to be left in their middle.
-export async function serve(...words) {
+export const serve = (...words) => serveModel(SLUICE_BIN, SLUICE_TOOLS_MODEL, ...words);
+
+export async function serveModel(program, model, ...words) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-sdk-'));
   await writeFile(join(folder, 'keys'), `# the tests' key\n${KEY}\n`);
   const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))), SLUICE_NO_USAGE: '1', SLUICE_ALIAS: 'demo' };
-  const child = spawn(SLUICE_BIN, ['serve', '-m', SLUICE_TOOLS_MODEL, '--port', '0', '--api-key-file', join(folder, 'keys'), ...words],
+  const child = spawn(program, ['serve', '-m', model, '--port', '0', '--api-key-file', join(folder, 'keys'), ...words],
     { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (d) => { said += d; });

@@ -2,6 +2,7 @@
 """The tests with the official clients, or 77 and a line that says what is missing for them.
 
 Further arguments go to node: run.py --test-name-pattern=WORD"""
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "serve"))
 
 from server_rig import with_template
-FILES = ("openai.test.mjs", "responses.test.mjs", "anthropic.test.mjs", "curl.test.mjs")
+from written import FAMILIES
+
+FILES = ("openai.test.mjs", "responses.test.mjs", "anthropic.test.mjs", "curl.test.mjs", "families.test.mjs")
 
 
 def skip(why):
@@ -37,7 +40,10 @@ def main(words):
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(HERE, "tools.jinja"), encoding="utf-8") as template:
             model = with_template(template.read(), os.path.join(folder, "demo-tools.gguf"))
-        env = {**os.environ, "SLUICE_TOOLS_MODEL": model}
+        families = os.path.join(folder, "families.json")
+        with open(families, "w", encoding="utf-8") as file:
+            json.dump({name: FAMILIES[name] for name in ("hermes", "harmony", "deepseek", "glm")}, file)
+        env = {**os.environ, "SLUICE_TOOLS_MODEL": model, "SLUICE_FAMILIES": families}
         return subprocess.call([node, "--test", "--test-concurrency=2", *words, *(os.path.join(HERE, f) for f in FILES)], env=env)
 
 
