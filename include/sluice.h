@@ -362,8 +362,9 @@ SLUICE_API enum sluice_status sluice_session_reuse(sluice_session *s, const int3
                                                    struct sluice_error *err);
 
 /* Keeps what the session holds for sluice_session_reuse, at the end of a turn: what is kept already is not copied
- * again. sluice_idle goes on with what there was no room for; a thread writes it to the disk. Without prefix_memory:
- * nothing. What cannot be kept is no error: it is computed again. */
+ * again. Rows are copied by sluice_idle, or when the session goes on otherwise or is closed, so that this takes no
+ * time; recurrent state at once. A thread writes both to the disk. Without prefix_memory: nothing. What cannot be kept
+ * is no error: it is computed again. */
 SLUICE_API enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *err);
 
 /* Text that was generated here and comes back may be cut into other tokens than those that were generated, and their

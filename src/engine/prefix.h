@@ -7,7 +7,7 @@
 #include "sluice.h"
 
 #define PREFIX_LIMIT_DEFAULT "8G"
-#define PREFIX_KEEP_BYTES ((uint64_t)64 << 20) /* at once: others wait for their next token meanwhile */
+#define PREFIX_KEEP_BYTES ((uint64_t)4 << 20) /* at once: a request that comes waits for it */
 
 struct engine_prefix {
     bool on;

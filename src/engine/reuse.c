@@ -69,8 +69,10 @@ enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, s
 enum sluice_status sluice_session_keep(sluice_session *s, struct sluice_error *err)
 {
     (void)err;
-    if (!s->engine->prefix.on || !s->n) return SLUICE_OK;
-    s->keep_to = prefix_keep(s, s->n, PREFIX_KEEP_BYTES) ? 0 : s->n;
+    const struct engine_prefix *p = &s->engine->prefix;
+    if (!p->on || !s->n) return SLUICE_OK;
+    /* The next request must not wait for a copy of rows, which stay where they are. A state does not. */
+    s->keep_to = p->store.tree.stateful && prefix_keep(s, s->n, PREFIX_KEEP_BYTES) ? 0 : s->n;
     prefix_poll(s->engine);
     return SLUICE_OK;
 }

@@ -12,6 +12,9 @@
 #define EXPERTS_EVERY_NS ((uint64_t)400 * 1000000)
 #define EXPERTS_WANTED_NS ((uint64_t)5000 * 1000000) /* a picture that nobody has asked for lately is not made */
 #define IDLE_SLICE_MS 20
+/* After the last answer: an agent's next request is often there at once, and must not wait for what idle time is for.
+ */
+#define GRACE_MS 50
 #define PAUSE_MS 20 /* until readers that are behind are looked at again */
 /* After a chunk of a prompt, those that are answering go on for this share of the time that it took. */
 #define DECODE_SHARE 0.5
@@ -444,11 +447,12 @@ static bool has_ended(struct scheduler *q)
 
 static void loop(struct scheduler *q)
 {
-    bool more = true; /* to load beforehand */
+    bool more = true; /* to load beforehand, and prefixes to keep */
+    bool worked = false;
     while (!has_ended(q)) {
         admit(q);
         if (step(q)) {
-            more = true;
+            more = worked = true;
             publish(q, false);
             continue;
         }
@@ -456,6 +460,11 @@ static void loop(struct scheduler *q)
         bool busy = false;
         for (size_t i = 0; i < q->n_lanes; i++) busy = busy || q->lanes[i].job;
         publish(q, !busy);
+        if (!busy && worked) {
+            worked = false;
+            wait_for_work(q, GRACE_MS);
+            continue;
+        }
         if (!busy && more) more = sluice_idle(q->engine, IDLE_SLICE_MS);
         if (busy || !more) wait_for_work(q, busy ? PAUSE_MS : (unsigned)(PUBLISH_EVERY_NS / 1000000));
     }
