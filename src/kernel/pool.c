@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SPINS_MAX 3000                /* pauses before sleeping: some tens of microseconds */
-#define STACK_BYTES ((size_t)1 << 19) /* attention's scratch is the largest frame, below 64 KiB */
+#define STACK_BYTES ((size_t)1 << 19) /* attention's scratch is the largest, below 96 KiB */
 
 struct waiters {
     atomic_uint sleeping;

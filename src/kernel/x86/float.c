@@ -216,59 +216,101 @@ AVX2_INLINE void keys_few(const struct format *f, const uint8_t *w, size_t strid
     }
 }
 
-/* 8 of the 16 lanes of 4 rows and n_x <= 3 queries, n elements from `at`; to memory, where they wait for the other 8,
- * for which there are no registers. */
-AVX2_INLINE void keys_half(const float (*keys)[KERNEL_HEAD_MAX], const float *const *x, int n_x, size_t at, size_t n,
-                           __m256 (*out)[4])
+/* ---- keys for many queries: a lane is a position ----
+ *
+ * 16 keys become floats and are turned once for all queries, so that no sum goes across a register. The contract's 16
+ * lanes of a result are 16 registers then, of which two at a time (i and i + 8) are filled for three queries. */
+
+#define KEYS 16
+
+struct keys {
+    _Alignas(32) float at[KERNEL_HEAD_MAX][KEYS]; /* element, position */
+};
+
+/* The last key stands in for those that are not there. */
+AVX2_INLINE void keys_turn(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows, size_t n,
+                           struct keys *k)
 {
-    __m256 sums[3][4];
-    for (int t = 0; t < n_x; t++)
-        for (int r = 0; r < 4; r++) sums[t][r] = _mm256_setzero_ps();
-    for (size_t i = at; i < n; i += 16) {
-        __m256 v[3];
-        for (int t = 0; t < n_x; t++) v[t] = _mm256_loadu_ps(x[t] + i);
-        for (int r = 0; r < 4; r++) {
-            __m256 key = _mm256_load_ps(keys[r] + i);
-            AVX2_KEEP(key); /* or it would be loaded for each query */
-            for (int t = 0; t < n_x; t++) sums[t][r] = _mm256_fmadd_ps(key, v[t], sums[t][r]);
+    for (size_t first = 0; first < KEYS; first += 8)
+        for (size_t e = 0; e < n; e += 8) {
+            __m256i in[8], out[8];
+            for (size_t r = 0; r < 8; r++) {
+                const size_t row = first + r < n_rows ? first + r : n_rows - 1;
+                in[r] = _mm256_castps_si256(f->load(w + row * stride + e * f->bytes));
+            }
+            avx2_transpose(in, out);
+            for (size_t i = 0; i < 8; i++) _mm256_store_si256((__m256i *)(void *)(k->at[e + i] + first), out[i]);
+        }
+}
+
+/* Lanes i and i + 8 of n_x <= 3 queries times 16 keys, added. */
+AVX2_INLINE void keys_lanes(const struct keys *k, const float *const *x, int n_x, size_t i, size_t n,
+                            __m256 (*out)[KEYS / 8])
+{
+    __m256 low[3][2], high[3][2];
+    for (int t = 0; t < n_x; t++) low[t][0] = low[t][1] = high[t][0] = high[t][1] = _mm256_setzero_ps();
+    for (size_t e = i; e < n; e += 16) {
+        __m256 a = _mm256_load_ps(k->at[e]), b = _mm256_load_ps(k->at[e] + 8);
+        AVX2_KEEP(a); /* or they would be loaded for each query */
+        AVX2_KEEP(b);
+        for (int t = 0; t < n_x; t++) {
+            const __m256 v = _mm256_set1_ps(x[t][e]);
+            low[t][0] = _mm256_fmadd_ps(a, v, low[t][0]);
+            low[t][1] = _mm256_fmadd_ps(b, v, low[t][1]);
+        }
+        a = _mm256_load_ps(k->at[e + 8]);
+        b = _mm256_load_ps(k->at[e + 8] + 8);
+        AVX2_KEEP(a);
+        AVX2_KEEP(b);
+        for (int t = 0; t < n_x; t++) {
+            const __m256 v = _mm256_set1_ps(x[t][e + 8]);
+            high[t][0] = _mm256_fmadd_ps(a, v, high[t][0]);
+            high[t][1] = _mm256_fmadd_ps(b, v, high[t][1]);
         }
     }
     for (int t = 0; t < n_x; t++)
-        for (int r = 0; r < 4; r++) _mm256_store_ps((float *)&out[t][r], sums[t][r]);
+        for (int h = 0; h < 2; h++) out[t][h] = _mm256_add_ps(low[t][h], high[t][h]);
 }
 
-AVX2_INLINE void keys_4(const float (*keys)[KERNEL_HEAD_MAX], const float *const *x, int n_x, size_t n, size_t n_rows,
-                        float *const *out, size_t at)
+AVX2_INLINE void keys_queries(const struct keys *k, const float *const *x, int n_x, size_t n, size_t n_rows,
+                              float *const *out, size_t at)
 {
-    __m256 low[3][4], high[3][4];
-    keys_half(keys, x, n_x, 0, n, low);
-    __asm__ volatile("" : : "r"(low) : "memory");
-    keys_half(keys, x, n_x, 8, n, high);
-    __asm__ volatile("" : : "r"(high) : "memory");
-    for (int t = 0; t < n_x; t++) store_few(out[t] + at, n_rows, sum_rows(low[t], high[t]));
+    __m256 s[8][3][2];
+    for (size_t i = 0; i < 8; i++) keys_lanes(k, x, n_x, i, n, s[i]);
+    for (int t = 0; t < n_x; t++) {
+        __m256 sum[2];
+        for (int h = 0; h < 2; h++) {
+            __m256 even = _mm256_add_ps(_mm256_add_ps(s[0][t][h], s[4][t][h]), _mm256_add_ps(s[2][t][h], s[6][t][h]));
+            __m256 odd = _mm256_add_ps(_mm256_add_ps(s[1][t][h], s[5][t][h]), _mm256_add_ps(s[3][t][h], s[7][t][h]));
+            sum[h] = _mm256_add_ps(even, odd);
+        }
+        if (n_rows >= KEYS) {
+            _mm256_storeu_ps(out[t] + at, sum[0]);
+            _mm256_storeu_ps(out[t] + at + 8, sum[1]);
+        } else {
+            float each[KEYS];
+            _mm256_storeu_ps(each, sum[0]);
+            _mm256_storeu_ps(each + 8, sum[1]);
+            memcpy(out[t] + at, each, n_rows * sizeof *each);
+        }
+    }
 }
 
-/* For many queries four rows become floats once, and so they also come to lie together. */
 AVX2_INLINE void keys_many(const struct format *f, const uint8_t *w, size_t stride, size_t n_rows,
                            const float *const *x, size_t n_x, size_t n, float *const *out)
 {
-    _Alignas(32) float keys[4][KERNEL_HEAD_MAX];
-    const float(*from)[KERNEL_HEAD_MAX] = (const float(*)[KERNEL_HEAD_MAX])(const void *)keys;
     if (n_x < AVX2_QUERIES_MANY || n % 16 != 0) {
         keys_few(f, w, stride, n_rows, x, n_x, n, out);
         return;
     }
-    for (size_t r = 0; r < n_rows; r += 4) {
-        const size_t n_here = n_rows - r < 4 ? n_rows - r : 4;
-        for (size_t k = 0; k < 4; k++) {
-            const uint8_t *row = w + (r + (k < n_here ? k : n_here - 1)) * stride;
-            avx2_prefetch_row(row + 4 * stride, n * f->bytes);
-            for (size_t i = 0; i < n; i += 8) _mm256_store_ps(keys[k] + i, f->load(row + i * f->bytes));
-        }
+    struct keys keys;
+    for (size_t r = 0; r < n_rows; r += KEYS) {
+        const size_t left = n_rows - r;
+        keys_turn(f, w + r * stride, stride, left, n, &keys);
         size_t t = 0;
-        for (; n_x - t == 3 || n_x - t >= 5; t += 3) keys_4(from, x + t, 3, n, n_here, out + t, r);
-        for (; n_x - t >= 2; t += 2) keys_4(from, x + t, 2, n, n_here, out + t, r);
-        if (t < n_x) keys_4(from, x + t, 1, n, n_here, out + t, r);
+        for (; n_x - t == 3 || n_x - t >= 5; t += 3) keys_queries(&keys, x + t, 3, n, left, out + t, r);
+        for (; n_x - t >= 2; t += 2) keys_queries(&keys, x + t, 2, n, left, out + t, r);
+        if (t < n_x) keys_queries(&keys, x + t, 1, n, left, out + t, r);
     }
 }
 
