@@ -30,10 +30,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --chat-template-file --system --max-tokens --stop --schema --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --chat-template-file --system --max-tokens --stop --schema --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --logit-bias --seed --greedy --quiet --verbose --help"
         words=files
         ;;
     chat)
@@ -52,10 +52,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --system --max-tokens --stop --schema --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --system --max-tokens --stop --schema --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --logit-bias --seed --greedy --quiet --verbose --help"
         words=files
         ;;
     serve)
@@ -76,10 +76,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
             --log)
                 COMPREPLY=($(compgen -W "requests all off" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--seed|-s)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--seed|-s)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --log --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --seed --greedy --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --log --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --seed --greedy --quiet --verbose --help"
         words=files
         ;;
     plan)

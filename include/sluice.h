@@ -375,16 +375,30 @@ SLUICE_API enum sluice_status sluice_session_keep(sluice_session *s, struct slui
 SLUICE_API enum sluice_status sluice_respell(const sluice_engine *e, const int32_t *ids, size_t n, int32_t **out,
                                              size_t *n_out, struct sluice_error *err);
 
+#define SLUICE_BIAS_MAX 1024
+struct sluice_bias {
+    int32_t id;
+    float by; /* -100 to 100, added to the token's logit before anything else */
+};
 struct sluice_sampling {
     size_t struct_bytes;
     float temperature, top_p, min_p, repeat_penalty;
     uint32_t top_k, repeat_last;
     uint64_t seed;
+    /* As OpenAI's API has them, -2 to 2, 0: off. Of a token that occurs `count` times in the answer so far:
+     * logit - count * frequency_penalty - (count > 0) * presence_penalty. The prompt does not count; for
+     * repeat_penalty it does. */
+    float presence_penalty, frequency_penalty;
+    const struct sluice_bias *bias; /* [n_bias], which are copied; an id that is there twice gets both. May be NULL */
+    size_t n_bias;                  /* at most SLUICE_BIAS_MAX */
 };
 SLUICE_API void sluice_sampling_init(struct sluice_sampling *p); /* 0.8, 0.95, 0.05, 1.0; 40, 64; seed 0 */
 /* Resets the session's random state and sets parameters; out of range: SLUICE_ERR_USAGE that names it. */
 SLUICE_API enum sluice_status sluice_session_sampling(sluice_session *s, const struct sluice_sampling *p,
                                                       struct sluice_error *err);
+/* An answer begins here: tokens from now on count for presence_penalty and frequency_penalty. Until the first call
+ * none does. */
+SLUICE_API void sluice_session_answer(sluice_session *s);
 /* A token from the logits of the last sluice_eval. */
 SLUICE_API enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err);
 

@@ -42,8 +42,7 @@ static const struct elsewhere options[] = {
     {" --slot-save-path --prompt-cache --cache-ram ", "here it is --kv-dir DIRECTORY, with --prefix-memory SIZE"},
     {" --api-key ", "here it is --api-key-file FILE: a key among the arguments can be read by others"},
     {" --grammar --grammar-file ", "there is none: --schema FILE takes a JSON Schema"},
-    {" --presence-penalty --frequency-penalty --mirostat --logit-bias --samplers ",
-     "there is none: --temp, --top-k, --top-p, --min-p and --repeat-penalty are all there is"},
+    {" --mirostat --samplers ", "there is none: 'sluice help run' lists what there is under Sampling"},
     {" -md --model-draft --lora --mmproj --embeddings --embedding ",
      "Sluice has no such thing: text models alone, without drafts "
      "and adapters"},

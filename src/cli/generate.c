@@ -50,6 +50,10 @@ enum sluice_status generate_begin(struct generator *g, struct open_model *m, str
     sampling.min_p = (float)cli_number(o, OPT_MIN_P);
     sampling.repeat_penalty = (float)cli_number(o, OPT_REPEAT_PENALTY);
     sampling.repeat_last = (uint32_t)cli_integer(o, OPT_REPEAT_LAST);
+    sampling.presence_penalty = (float)cli_number(o, OPT_PRESENCE_PENALTY);
+    sampling.frequency_penalty = (float)cli_number(o, OPT_FREQUENCY_PENALTY);
+    sampling.bias = o->biases;
+    sampling.n_bias = o->value[OPT_LOGIT_BIAS].n_repeats;
     sampling.seed = g->seed = cli_given(o, OPT_SEED) ? cli_integer(o, OPT_SEED) : random_seed();
     status = sluice_session_open(m->engine, &g->session, err);
     if (!status) status = sluice_session_sampling(g->session, &sampling, err);
@@ -188,6 +192,7 @@ static enum generate_end decode_loop(struct generator *g, struct stop_filter *fi
                                      uint64_t begin_ns, struct sluice_error *err)
 {
     char piece[SLUICE_PIECE_BYTES_MAX];
+    sluice_session_answer(g->session);
     while (g->n_new < g->tokens_max) {
         int32_t id;
         if (interrupt_pending()) return GENERATE_INTERRUPTED;

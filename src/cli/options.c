@@ -202,6 +202,22 @@ static enum sluice_status set_flag(const char *origin, const char *text, struct 
     return SLUICE_OK;
 }
 
+/* ID=VALUE. Whether the model has such a token is seen once it is open. */
+static enum sluice_status set_bias(const char *origin, const char *text, struct sluice_bias *out,
+                                   struct sluice_error *err)
+{
+    uint64_t id;
+    char *end = NULL;
+    const char *sign = strchr(text, '=');
+    const char *number = sign ? sign + 1 : "";
+    const double by = strtod(number, &end);
+    if (!sign || !parse_integer(text, (size_t)(sign - text), 0, INT32_MAX, &id) || end == number || *end ||
+        isspace((unsigned char)number[0]) || !(by >= -100 && by <= 100))
+        return base_fail(err, SLUICE_ERR_USAGE, "'sluice tokenize' shows the ids of a text",
+                         "%s: '%.40s' is no ID=VALUE with a token id and a number from -100 to 100", origin, text);
+    *out = (struct sluice_bias){(int32_t)id, (float)by};
+    return SLUICE_OK;
+}
 static enum sluice_status set_value(const struct cli_option_row *row, const char *origin, const char *text,
                                     enum cli_source source, struct cli_options *o, struct sluice_error *err)
 {
@@ -235,6 +251,8 @@ static enum sluice_status set_value(const struct cli_option_row *row, const char
     if (row->repeats) {
         if (value->n_repeats == CLI_REPEATS_MAX)
             return base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: given more than %d times", origin, CLI_REPEATS_MAX);
+        if (row->id == OPT_LOGIT_BIAS && (status = set_bias(origin, text, &o->biases[value->n_repeats], err)))
+            return status;
         if (row->id == OPT_STOP) o->stops[value->n_repeats] = text;
         if (row->id == OPT_TENSOR_TYPE) o->tensor_types[value->n_repeats] = text;
         if (row->id == OPT_PROFILE_PROMPT || row->id == OPT_PROFILE_FILE) {

@@ -7,6 +7,7 @@
 #define CLI_OPTIONS_H
 
 #include "base/error.h"
+#include "sluice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -118,6 +119,9 @@ enum cli_option {
     OPT_MIN_P,
     OPT_REPEAT_PENALTY,
     OPT_REPEAT_LAST,
+    OPT_PRESENCE_PENALTY,
+    OPT_FREQUENCY_PENALTY,
+    OPT_LOGIT_BIAS,
     OPT_SEED,
     OPT_GREEDY,
     OPT_PREFILL,
@@ -187,9 +191,10 @@ struct cli_value {
 struct cli_options {
     enum cli_command command;
     struct cli_value value[OPT_COUNT];
-    const char *stops[CLI_REPEATS_MAX];        /* --stop, in order */
-    const char *tensor_types[CLI_REPEATS_MAX]; /* --tensor-type */
-    const char *texts[2 * CLI_REPEATS_MAX];    /* --prompt and --file of profile, in order */
+    const char *stops[CLI_REPEATS_MAX];         /* --stop, in order */
+    const char *tensor_types[CLI_REPEATS_MAX];  /* --tensor-type */
+    struct sluice_bias biases[CLI_REPEATS_MAX]; /* --logit-bias */
+    const char *texts[2 * CLI_REPEATS_MAX];     /* --prompt and --file of profile, in order */
     bool text_is_file[2 * CLI_REPEATS_MAX];
     unsigned n_texts;
     uint32_t prefill[CLI_COUNTS_MAX]; /* --prefill */

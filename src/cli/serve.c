@@ -62,6 +62,8 @@ static void fill(const struct cli_options *o, struct serve_options *s)
     s->seeded = cli_given(o, OPT_SEED);
     s->sampling.seed = cli_integer(o, OPT_SEED);
     s->sampling.repeat_last = (uint32_t)cli_integer(o, OPT_REPEAT_LAST);
+    s->sampling.presence_penalty = (float)cli_number(o, OPT_PRESENCE_PENALTY);
+    s->sampling.frequency_penalty = (float)cli_number(o, OPT_FREQUENCY_PENALTY);
 }
 
 int command_serve(const struct cli_options *o)

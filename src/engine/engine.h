@@ -123,7 +123,9 @@ struct sluice_session {
     bool has_logits; /* of the last token */
     float *logits;   /* [n_vocab] */
     void *sample_scratch;
-    struct sample_params sampling;
+    struct sample_params sampling; /* its bias is `bias` */
+    struct sample_bias *bias;      /* the session's own, or NULL */
+    size_t answer;                 /* ids from here on are an answer's; SIZE_MAX: none has begun */
     struct sample_state random;
 };
 

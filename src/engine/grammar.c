@@ -66,6 +66,6 @@ enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *
     enum sluice_status st = text_answer_mask(g->answer, &mask, err);
     if (st) return st;
     *id = (int32_t)sample_token_of(&s->sampling, &s->random, s->logits, s->engine->model->hp.n_vocab, mask, s->ids,
-                                   s->n, s->sample_scratch);
+                                   s->n, s->answer, s->sample_scratch);
     return text_answer_accept(g->answer, *id, err);
 }

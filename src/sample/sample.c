@@ -33,6 +33,17 @@ enum sluice_status sample_check(const struct sample_params *p, struct sluice_err
     if (!(p->repeat_penalty > 0.0f && isfinite(p->repeat_penalty)))
         return base_fail(err, SLUICE_ERR_USAGE, "1 turns it off; usual values are 1.0 to 1.3",
                          "repeat_penalty is %g; it must be a number above 0", (double)p->repeat_penalty);
+    if (!(p->presence_penalty >= -2.0f && p->presence_penalty <= 2.0f))
+        return base_fail(err, SLUICE_ERR_USAGE, "0 turns it off", "presence_penalty is %g; it must be from -2 to 2",
+                         (double)p->presence_penalty);
+    if (!(p->frequency_penalty >= -2.0f && p->frequency_penalty <= 2.0f))
+        return base_fail(err, SLUICE_ERR_USAGE, "0 turns it off", "frequency_penalty is %g; it must be from -2 to 2",
+                         (double)p->frequency_penalty);
+    for (size_t i = 0; i < p->n_bias; i++)
+        if (!(p->bias[i].by >= -100.0f && p->bias[i].by <= 100.0f))
+            return base_fail(err, SLUICE_ERR_USAGE, "-100 all but forbids a token, 100 all but forces it",
+                             "the logit bias of token %d is %g; it must be from -100 to 100", (int)p->bias[i].id,
+                             (double)p->bias[i].by);
     return SLUICE_OK;
 }
 
@@ -120,18 +131,62 @@ static size_t index_of_best(const struct candidate *c, size_t n)
     return best;
 }
 
-static void penalise(const struct sample_params *p, struct candidate *c, const float *logits, size_t n_vocab,
-                     const int32_t *history, size_t n_history)
+/* A mark in a candidate's id while penalties are applied: the token was seen. */
+#define SEEN UINT32_C(0x80000000)
+
+/* The candidate of a token that was seen, or NULL: none of the vocabulary. */
+static struct candidate *candidate_of(struct candidate *c, size_t n_vocab, int32_t id)
 {
-    if (p->repeat_penalty == 1.0f) return;
-    size_t n = n_history < p->repeat_last ? n_history : p->repeat_last;
-    for (size_t i = n_history - n; i < n_history; i++) {
-        if (history[i] < 0 || (size_t)history[i] >= n_vocab) continue;
-        /* From the logit as it came, so that a token seen twice is penalised once. */
-        float logit = logits[history[i]];
-        if (isnan(logit)) continue;
-        c[history[i]].value = logit > 0.0f ? logit / p->repeat_penalty : logit * p->repeat_penalty;
+    return id < 0 || (size_t)id >= n_vocab ? NULL : &c[id];
+}
+
+static void forget_seen(struct candidate *c, size_t n_vocab, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct candidate *seen = candidate_of(c, n_vocab, ids[i]);
+        if (seen) seen->id &= ~SEEN;
     }
+}
+
+/* A token that occurs several times is penalised once. */
+static void penalise_repeats(struct candidate *c, size_t n_vocab, float penalty, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct candidate *seen = candidate_of(c, n_vocab, ids[i]);
+        if (!seen || seen->id & SEEN) continue;
+        seen->value = seen->value > 0.0f ? seen->value / penalty : seen->value * penalty;
+        seen->id |= SEEN;
+    }
+    forget_seen(c, n_vocab, ids, n);
+}
+
+/* logit - count * frequency - (count > 0) * presence, as OpenAI's API documents its two penalties. */
+static void penalise_answer(const struct sample_params *p, struct candidate *c, size_t n_vocab, const int32_t *ids,
+                            size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct candidate *seen = candidate_of(c, n_vocab, ids[i]);
+        if (!seen) continue;
+        seen->value -= p->frequency_penalty;
+        if (!(seen->id & SEEN)) seen->value -= p->presence_penalty;
+        seen->id |= SEEN;
+    }
+    forget_seen(c, n_vocab, ids, n);
+}
+
+static void adjust(const struct sample_params *p, struct candidate *c, size_t n_vocab, const int32_t *history,
+                   size_t n_history, size_t answer)
+{
+    for (size_t i = 0; i < p->n_bias; i++) {
+        struct candidate *biased = candidate_of(c, n_vocab, p->bias[i].id);
+        if (biased) biased->value += p->bias[i].by;
+    }
+    if (p->repeat_penalty != 1.0f) {
+        const size_t n = n_history < p->repeat_last ? n_history : p->repeat_last;
+        if (n) penalise_repeats(c, n_vocab, p->repeat_penalty, history + (n_history - n), n);
+    }
+    if ((p->presence_penalty != 0.0f || p->frequency_penalty != 0.0f) && answer < n_history)
+        penalise_answer(p, c, n_vocab, history + answer, n_history - answer);
 }
 
 /* Logits to weights relative to the best one; returns their sum. */
@@ -211,14 +266,14 @@ static size_t keep_allowed(struct candidate *c, size_t n, const uint64_t *mask)
 }
 
 uint32_t sample_token_of(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
-                         const uint64_t *mask, const int32_t *history, size_t n_history, void *scratch)
+                         const uint64_t *mask, const int32_t *history, size_t n_history, size_t answer, void *scratch)
 {
     struct candidate *c = scratch;
     size_t n = n_vocab;
     if (n == 0) return 0;
     for (size_t i = 0; i < n; i++)
         c[i] = (struct candidate){.value = isnan(logits[i]) ? -INFINITY : logits[i], .id = (uint32_t)i};
-    penalise(p, c, logits, n_vocab, history, n_history);
+    adjust(p, c, n_vocab, history, n_history, answer);
     if (mask) n = keep_allowed(c, n, mask);
     if (n == 0) return 0;
 
@@ -238,7 +293,7 @@ uint32_t sample_token_of(const struct sample_params *p, struct sample_state *s, 
 }
 
 uint32_t sample_token(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n_vocab,
-                      const int32_t *history, size_t n_history, void *scratch)
+                      const int32_t *history, size_t n_history, size_t answer, void *scratch)
 {
-    return sample_token_of(p, s, logits, n_vocab, NULL, history, n_history, scratch);
+    return sample_token_of(p, s, logits, n_vocab, NULL, history, n_history, answer, scratch);
 }

@@ -28,9 +28,9 @@ static const struct field fields[] = {
     {"reasoning_format", FIELD_IGNORED, NULL},
     {"verbosity", FIELD_IGNORED, NULL},
     {"n", FIELD_NEUTRAL, "one answer a request"},
-    {"frequency_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
-    {"presence_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
-    {"logit_bias", FIELD_NEUTRAL, NULL},
+    {"frequency_penalty", FIELD_READ, NULL},
+    {"presence_penalty", FIELD_READ, NULL},
+    {"logit_bias", FIELD_READ, NULL},
     {"functions", FIELD_NEUTRAL, "use tools"},
     {"function_call", FIELD_NEUTRAL, "use tool_choice"},
     {"modalities", FIELD_IGNORED, NULL},
@@ -67,7 +67,9 @@ static bool read_tool_choice(struct clerk *c, struct serve_request *r, const jso
 bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
 {
     bool parallel = true;
-    if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f)) return false;
+    if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f) ||
+        !request_bias(r, root, c->server->info.n_vocab, f))
+        return false;
     if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
         !request_tokens_max(r, root, "max_completion_tokens", f) || !request_stops(r, root, "stop", f) ||
         !request_stream_options(r, root, f) || !read_bool(root, "return_progress", &r->progress_wanted, f) ||

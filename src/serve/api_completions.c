@@ -19,9 +19,9 @@ static const struct field fields[] = {
     {"n", FIELD_NEUTRAL, "one answer a request"},
     {"best_of", FIELD_NEUTRAL, "one answer a request"},
     {"suffix", FIELD_NEUTRAL, NULL},
-    {"frequency_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
-    {"presence_penalty", FIELD_NEUTRAL, "use repeat_penalty"},
-    {"logit_bias", FIELD_NEUTRAL, NULL},
+    {"frequency_penalty", FIELD_READ, NULL},
+    {"presence_penalty", FIELD_READ, NULL},
+    {"logit_bias", FIELD_READ, NULL},
 };
 
 static bool read_ids(struct clerk *c, const json_t *prompt, struct serve_request *r, struct fault *f)
@@ -54,7 +54,9 @@ static bool keep_prompt(struct clerk *c, struct serve_request *r, struct fault *
 
 bool completions_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
 {
-    if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f)) return false;
+    if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f) ||
+        !request_bias(r, root, c->server->info.n_vocab, f))
+        return false;
     const json_t *prompt = json_object_get(root, "prompt"), *probs = json_object_get(root, "logprobs");
     int64_t n_probs = 0;
     if (probs && !json_is_null(probs) && !json_is_false(probs)) {

@@ -68,9 +68,10 @@ int info_props(struct server *s, struct buffer *out, const char **type)
     const struct sluice_sampling *p = &s->options.sampling;
     const char *template = sluice_chat_template(s->clerk->engine); /* does not change */
     json_t *sampling =
-        json_pack("{s:f, s:f, s:f, s:I, s:f, s:I}", "temperature", (double)p->temperature, "top_p", (double)p->top_p,
-                  "min_p", (double)p->min_p, "top_k", (json_int_t)p->top_k, "repeat_penalty", (double)p->repeat_penalty,
-                  "repeat_last_n", (json_int_t)p->repeat_last);
+        json_pack("{s:f, s:f, s:f, s:I, s:f, s:I, s:f, s:f}", "temperature", (double)p->temperature, "top_p",
+                  (double)p->top_p, "min_p", (double)p->min_p, "top_k", (json_int_t)p->top_k, "repeat_penalty",
+                  (double)p->repeat_penalty, "repeat_last_n", (json_int_t)p->repeat_last, "presence_penalty",
+                  (double)p->presence_penalty, "frequency_penalty", (double)p->frequency_penalty);
     /* Paths and templates are bytes that others have chosen. */
     buffer_json(out, json_pack("{s:{s:I, s:o}, s:I, s:o, s:s, s:s, s:s, s:o, s:b}", "default_generation_settings",
                                "n_ctx", (json_int_t)info.ctx, "params", sampling, "total_slots",

@@ -351,6 +351,7 @@ void job_token(struct job *j, size_t room)
         end_text(j, ENDING_LENGTH);
         return;
     }
+    if (!j->first_ns) sluice_session_answer(j->session);
     if (next_token(j, &id, &err)) {
         job_fail(j, &err);
         return;

@@ -28,6 +28,7 @@ void request_free(struct serve_request *r)
     json_decref(r->original);
     free(r->turn_end);
     free(r->schema);
+    free(r->bias);
     free(r->forced_call);
     free(r->prompt_text);
     memset(r, 0, sizeof *r);
@@ -166,13 +167,16 @@ bool request_common(struct serve_request *r, const json_t *root, struct fault *f
 {
     const char *model = "";
     struct sluice_sampling *p = &r->sampling;
-    double temperature = p->temperature, top_p = p->top_p, min_p = p->min_p, penalty = p->repeat_penalty;
+    double temperature = p->temperature, top_p = p->top_p, min_p = p->min_p, penalty = p->repeat_penalty,
+           presence = p->presence_penalty, frequency = p->frequency_penalty;
     int64_t top_k = p->top_k, last = p->repeat_last, seed = -1;
     if (!read_text(root, "model", &model, f) || !read_bool(root, "stream", &r->stream, f) ||
         !read_number(root, "temperature", 0, 100, &temperature, f) || !read_number(root, "top_p", 0, 1, &top_p, f) ||
         !read_number(root, "min_p", 0, 1, &min_p, f) || !read_integer(root, "top_k", -1, 16777216, &top_k, f) ||
         !read_number(root, "repeat_penalty", 0.01, 100, &penalty, f) ||
         !read_integer(root, "repeat_last_n", 0, 16777216, &last, f) ||
+        !read_number(root, "presence_penalty", -2, 2, &presence, f) ||
+        !read_number(root, "frequency_penalty", -2, 2, &frequency, f) ||
         !read_integer(root, "seed", INT64_MIN, INT64_MAX, &seed, f))
         return false;
     snprintf(r->model, sizeof r->model, "%s", model);
@@ -181,9 +185,64 @@ bool request_common(struct serve_request *r, const json_t *root, struct fault *f
     p->top_p = (float)top_p;
     p->min_p = (float)min_p;
     p->repeat_penalty = (float)penalty;
+    p->presence_penalty = (float)presence;
+    p->frequency_penalty = (float)frequency;
     p->top_k = top_k < 0 ? 0 : (uint32_t)top_k;
     p->repeat_last = (uint32_t)last;
     if (present(root, "seed") && seed != -1) p->seed = (uint64_t)seed;
+    return true;
+}
+
+static bool add_bias(struct serve_request *r, int64_t id, const json_t *by, uint32_t n_vocab, struct fault *f)
+{
+    static const char name[] = "logit_bias";
+    if (id < 0 || id >= n_vocab)
+        return fault_set(f, 400, name, "'%s' names a token that the model does not have; ids are 0 to %u", name,
+                         n_vocab - 1);
+    if (!json_is_number(by) || !(json_number_value(by) >= -100 && json_number_value(by) <= 100))
+        return fault_set(f, 400, name, "'%s': the value of token %lld must be a number from -100 to 100", name,
+                         (long long)id);
+    r->bias[r->sampling.n_bias++] = (struct sluice_bias){(int32_t)id, (float)json_number_value(by)};
+    return true;
+}
+
+/* A key that is a token id in decimal; -1: it is none. */
+static int64_t id_of(const char *key)
+{
+    const size_t n = strspn(key, "0123456789");
+    return n && n <= 10 && !key[n] ? strtoll(key, NULL, 10) : -1;
+}
+
+bool request_bias(struct serve_request *r, const json_t *root, uint32_t n_vocab, struct fault *f)
+{
+    static const char name[] = "logit_bias";
+    json_t *v = json_object_get(root, name);
+    if (!v || json_is_null(v)) return true;
+    const size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
+    if (!json_is_array(v) && !json_is_object(v))
+        return fault_set(f, 400, name, "'%s' must be an object of token ids and numbers, or a list of such pairs",
+                         name);
+    if (n > SLUICE_BIAS_MAX)
+        return fault_set(f, 400, name, "'%s' has %zu tokens, at most %d are allowed", name, n, SLUICE_BIAS_MAX);
+    r->bias = malloc((n + 1) * sizeof *r->bias);
+    if (!r->bias) return fault_set(f, 500, NULL, "out of memory");
+    r->sampling.bias = r->bias;
+    r->sampling.n_bias = 0;
+    const char *key;
+    json_t *by;
+    size_t i;
+    json_object_foreach(v, key, by)
+    {
+        if (id_of(key) < 0) return fault_set(f, 400, name, "'%s': '%.40s' is no token id", name, key);
+        if (!add_bias(r, id_of(key), by, n_vocab, f)) return false;
+    }
+    json_array_foreach(v, i, by)
+    {
+        const json_t *id = json_array_get(by, 0);
+        if (json_array_size(by) != 2 || !json_is_integer(id))
+            return fault_set(f, 400, name, "element %zu of '%s' is no pair of a token id and a number", i, name);
+        if (!add_bias(r, json_integer_value(id), json_array_get(by, 1), n_vocab, f)) return false;
+    }
     return true;
 }
 

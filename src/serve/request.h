@@ -29,6 +29,7 @@ struct serve_request {
     uint64_t tokens_max;    /* UINT64_MAX: what the context leaves */
     uint64_t reasoning_max; /* tokens; UINT64_MAX: any number */
     struct sluice_sampling sampling;
+    struct sluice_bias *bias; /* of sampling, where the request has its own; or NULL */
     bool probs_wanted;
     uint32_t n_probs; /* alternatives a token */
     char *stops[REQUEST_STOPS_MAX];
@@ -71,8 +72,11 @@ bool read_number(const json_t *root, const char *name, double min, double max, d
 bool read_integer(const json_t *root, const char *name, int64_t min, int64_t max, int64_t *out, struct fault *f);
 bool read_text(const json_t *root, const char *name, const char **out, struct fault *f);
 
-/* model, stream, temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, seed. */
+/* model, stream, temperature, top_p, top_k, min_p, repeat_penalty, repeat_last_n, presence_penalty, frequency_penalty,
+ * seed. */
 bool request_common(struct serve_request *r, const json_t *root, struct fault *f);
+/* logit_bias: {"ID": number, ...} as OpenAI's clients send it, or [[ID, number], ...] as llama.cpp's. */
+bool request_bias(struct serve_request *r, const json_t *root, uint32_t n_vocab, struct fault *f);
 /* name: "stop" or "stop_sequences": a string or a list of them. */
 bool request_stops(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
 /* max_tokens and its other names. */

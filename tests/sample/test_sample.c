@@ -26,7 +26,7 @@ static struct sample_params plain(void)
 static uint32_t draw_one(const struct sample_params *p, struct sample_state *s, const float *logits, size_t n)
 {
     void *scratch = malloc(sample_scratch_bytes(n));
-    uint32_t id = sample_token(p, s, logits, n, NULL, 0, scratch);
+    uint32_t id = sample_token(p, s, logits, n, NULL, 0, 0, scratch);
     free(scratch);
     return id;
 }
@@ -82,7 +82,7 @@ static void check_distribution(const struct sample_params *p, const float *logit
     sample_init(&s, p->seed);
     void *scratch = malloc(sample_scratch_bytes(n));
     for (int i = 0; i < DRAWS; i++) {
-        uint32_t id = sample_token(p, &s, logits, n, history, n_history, scratch);
+        uint32_t id = sample_token(p, &s, logits, n, history, n_history, n_history, scratch);
         assert_true(id < n);
         count[id]++;
     }
@@ -199,15 +199,74 @@ static void test_penalty(void **state)
     char scratch[VOCAB * 16];
     assert_true(sample_scratch_bytes(VOCAB) <= sizeof scratch);
     static const int32_t history[] = {3, 1, 1, 1}; /* 1 is penalised once however often it occurs; 3 is too old */
-    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, history, 4, scratch), 3);
+    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, history, 4, 4, scratch), 3);
     static const int32_t both[] = {1, 3}; /* 2.0 / 1.5 = 1.33 for both: 5 (1.5) wins */
-    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, both, 2, scratch), 5);
+    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, both, 2, 2, scratch), 5);
     static const int32_t wild[] = {-1, INT32_MAX, INT32_MIN, 12};
     p.repeat_last = UINT32_MAX;
-    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, wild, 4, scratch), 1);
+    assert_int_equal(sample_token(&p, &s, logits12, VOCAB, wild, 4, 4, scratch), 1);
     static const float negative[] = {-1.0f, -1.2f};
     static const int32_t first[] = {0};
-    assert_int_equal(sample_token(&p, &s, negative, 2, first, 1, scratch), 1); /* -1.5 < -1.2 */
+    assert_int_equal(sample_token(&p, &s, negative, 2, first, 1, 1, scratch), 1); /* -1.5 < -1.2 */
+}
+
+/* Penalties of the answer and biases: greedy shows which logit became the largest, to the hundredth. */
+static void test_answer_penalties_and_bias(void **state)
+{
+    (void)state;
+    static const float two[] = {3.0f, 2.0f, -9.0f};
+    static const int32_t history[] = {1, 0, 0, 0}; /* 1 is of the prompt, 0 was generated up to three times */
+    char scratch[64];
+    assert_true(sample_scratch_bytes(3) <= sizeof scratch);
+    struct sample_state s;
+    sample_init(&s, 1);
+    for (size_t count = 0; count <= 3; count++)
+        for (int frequency = -200; frequency <= 200; frequency += 25)
+            for (int presence = -200; presence <= 200; presence += 25) {
+                struct sample_params p = plain();
+                p.temperature = 0.0f;
+                p.frequency_penalty = (float)frequency / 100.0f;
+                p.presence_penalty = (float)presence / 100.0f;
+                const float zero = 3.0f - (float)count * p.frequency_penalty - (count ? p.presence_penalty : 0.0f);
+                assert_int_equal(sample_token(&p, &s, two, 3, history, 1 + count, 1, scratch), zero >= 2.0f ? 0 : 1);
+                /* nothing counts but the answer */
+                assert_int_equal(sample_token(&p, &s, two, 3, history, 1 + count, 1 + count, scratch), 0);
+            }
+    static const struct sample_bias bias[] = {{2, 6.0f}, {2, 6.5f}, {-1, 5.0f}, {3, 5.0f}}; /* -9 + 12.5 = 3.5 */
+    struct sample_params p = plain();
+    p.temperature = 0.0f;
+    p.bias = bias;
+    p.n_bias = 1;
+    assert_int_equal(sample_token(&p, &s, two, 3, history, 4, 1, scratch), 0);
+    p.n_bias = 4;
+    assert_int_equal(sample_token(&p, &s, two, 3, history, 4, 1, scratch), 2);
+    static const int32_t third[] = {2, 2};
+    p.repeat_penalty = 2.0f; /* of the biased logit, once: 1.75 */
+    p.repeat_last = 64;
+    assert_int_equal(sample_token(&p, &s, two, 3, third, 2, 2, scratch), 0);
+    const uint64_t only = 6; /* 2.0 against 1.75: of the mask's tokens, ids as they were */
+    assert_int_equal(sample_token_of(&p, &s, two, 3, &only, third, 2, 2, scratch), 1);
+    p.presence_penalty = -2.0f;
+    assert_int_equal(sample_token_of(&p, &s, two, 3, &only, third, 2, 0, scratch), 2);
+    static const struct sample_bias wild[] = {{0, 101.0f}, {0, -101.0f}, {0, NAN}};
+    struct sluice_error err;
+    for (size_t i = 0; i < 3; i++) {
+        p.bias = &wild[i];
+        p.n_bias = 1;
+        assert_int_equal(sample_check(&p, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "logit bias"));
+    }
+    static const float bad[] = {2.01f, -2.01f, NAN};
+    for (size_t i = 0; i < 3; i++) {
+        p = plain();
+        p.presence_penalty = bad[i];
+        assert_int_equal(sample_check(&p, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "presence_penalty"));
+        p = plain();
+        p.frequency_penalty = bad[i];
+        assert_int_equal(sample_check(&p, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "frequency_penalty"));
+    }
 }
 
 static void test_hostile_logits(void **state)
@@ -261,7 +320,7 @@ static void test_large_selection(void **state)
         p.top_k = k;
         sample_init(&s, k);
         for (int i = 0; i < 20; i++) {
-            uint32_t id = sample_token(&p, &s, logits, N, NULL, 0, scratch);
+            uint32_t id = sample_token(&p, &s, logits, N, NULL, 0, 0, scratch);
             size_t before = 0;
             for (uint32_t j = 0; j < N; j++) before += logits[j] > logits[id] || (logits[j] == logits[id] && j < id);
             assert_true(before < k);
@@ -272,7 +331,7 @@ static void test_large_selection(void **state)
     double sum = 0;
     for (int i = 0; i < N; i++) sum += exp((double)logits[i]);
     for (int i = 0; i < 50; i++) { /* the mass before a drawn token is less than top_p */
-        uint32_t id = sample_token(&p, &s, logits, N, NULL, 0, scratch);
+        uint32_t id = sample_token(&p, &s, logits, N, NULL, 0, 0, scratch);
         double before = 0;
         for (uint32_t j = 0; j < N; j++)
             if (logits[j] > logits[id] || (logits[j] == logits[id] && j < id)) before += exp((double)logits[j]);
@@ -348,8 +407,8 @@ static void test_mask(void **state)
         sample_init(&s, how);
         sample_init(&t, how);
         for (int i = 0; i < 100; i++) {
-            const uint32_t id = sample_token_of(&p, &s, logits, N, mask, NULL, 0, scratch);
-            assert_int_equal(id, ids[sample_token(&p, &t, few, n, NULL, 0, scratch)]);
+            const uint32_t id = sample_token_of(&p, &s, logits, N, mask, NULL, 0, 0, scratch);
+            assert_int_equal(id, ids[sample_token(&p, &t, few, n, NULL, 0, 0, scratch)]);
         }
     }
     memset(mask, 0, sizeof mask);
@@ -357,7 +416,7 @@ static void test_mask(void **state)
     struct sample_params p = plain();
     struct sample_state s;
     sample_init(&s, 1);
-    assert_int_equal(sample_token_of(&p, &s, logits, N, mask, NULL, 0, scratch), 131);
+    assert_int_equal(sample_token_of(&p, &s, logits, N, mask, NULL, 0, 0, scratch), 131);
 }
 
 static void test_check(void **state)
@@ -399,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_chi_square_sees_wrong_temperature),
         cmocka_unit_test(test_greedy_and_ties),
         cmocka_unit_test(test_penalty),
+        cmocka_unit_test(test_answer_penalties_and_bias),
         cmocka_unit_test(test_hostile_logits),
         cmocka_unit_test(test_large_selection),
         cmocka_unit_test(test_seed_is_stable),

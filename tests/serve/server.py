@@ -186,7 +186,7 @@ class Chat(Shared):
         for body, words in (({}, ["messages"]), ({"messages": []}, ["messages"]), (chat("x", n=2), ["'n'"]), (chat("x", wizardry=1), ["wizardry"]),
                             (chat("x", temperature="hot"), ["temperature", "number"]), (chat("x", top_p=2), ["top_p", "0 to 1"]),
                             (chat("x", max_tokens=0), ["max_tokens"]), (chat("x", top_logprobs=3), ["logprobs"]),
-                            (chat("x", logit_bias={"1": 2}), ["logit_bias"]), (chat("x", stop=[1]), ["stop"]), (chat("x", stop="x" * 300), ["stop", "256"]),
+                            (chat("x", logit_bias={"x": 2}), ["logit_bias", "no token id"]), (chat("x", stop=[1]), ["stop"]), (chat("x", stop="x" * 300), ["stop", "256"]),
                             ({"messages": [{"role": "wizard", "content": "x"}]}, ["wizard"]), ({"messages": [{"role": "user"}]}, ["no content"]),
                             ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, ["image_url"]),
                             (chat("word " * 2000), ["context_length_exceeded"])):
@@ -194,6 +194,27 @@ class Chat(Shared):
         self.assertEqual(self.refused(chat("x", seed=1.5), 400)["param"], "seed")
         for neutral in ({"n": 1}, {"frequency_penalty": 0}, {"logit_bias": None}, {"user": "me"}, {"stop": None}, {"tools": []}, {"seed": None}):
             self.server.post(CHAT, chat("x", max_tokens=1, **neutral))
+
+        for bias in ({"1": 101}, {"1": "2"}, {"-1": 0}, {"99999999999": 1}, [[1]], [["word", 1]], [[1.5, 1]], [1], "1", {str(i): 0 for i in range(1025)}):
+            self.refused(chat("x", logit_bias=bias), 400, "logit_bias")
+        for name in ("presence_penalty", "frequency_penalty"):
+            for value in (2.1, -2.1, "1"):
+                self.refused(chat("x", **{name: value}), 400, name)
+
+    def test_penalties_and_biases(self):
+        def say(**fields):
+            body = {"prompt": "Once upon a time", "max_tokens": 24, "temperature": 0, "logprobs": 0, **fields}
+            return self.server.post("/v1/completions", body)["choices"][0]["text"]
+        free = say()
+        ids = self.server.post("/tokenize", {"content": "the"})["tokens"]
+        self.assertEqual(say(presence_penalty=0, frequency_penalty=0, logit_bias={}), free)
+        self.assertEqual(say(logit_bias={str(ids[-1]): 100}), say(logit_bias=[[ids[-1], 100]]))
+        self.assertNotEqual(say(logit_bias={str(ids[-1]): 100}), free)
+        forced = {str(ids[-1]): 30}  # it wins until it has been said often enough
+        self.assertNotEqual(say(logit_bias=forced, frequency_penalty=2), say(logit_bias=forced))
+        self.assertNotEqual(say(presence_penalty=2), free)
+        again = {"temperature": 1, "seed": 5, "presence_penalty": 1, "frequency_penalty": 0.5}
+        self.assertEqual(say(**again), say(**again))
 
     def test_what_is_no_json(self):
         for body, words in ((b"", ["no body"]), (b"{", ["line 1"]), (b"[]", ["object"]), (b"\xff\xfe", ["JSON"]), (b'{"a":"\xff"}', ["decode byte"]),
