@@ -172,7 +172,7 @@ struct kernel_attention {
     const float *sinks; /* [n_head] a score without a value that joins the softmax; NULL: none */
     size_t window;      /* a query sees the last `window` positions, its own included; 0: all */
     bool window_chunks; /* it sees those of its own chunk of `window` positions instead */
-    float *out;         /* [n_tokens][n_head][d_head_v] */
+    float *out;         /* [n_tokens][n_head][d_head_v]; sums grow there, so it must not overlap q */
 };
 void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attention *a);
 

@@ -149,7 +149,7 @@ AVX2_INLINE __m256 exp_8(__m256 x)
     return _mm256_mul_ps(_mm256_mul_ps(y, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
 }
 
-/* Whole groups of 16; the rest as the elementwise function does all, lane by lane from these. */
+/* As the elementwise function, which does what is not a multiple of 16. */
 float kernel_avx2_exp_sum(float *x, size_t n, float *max)
 {
     if (n % 16 != 0) return kernel_exp_sum_avx2(x, n, max);
