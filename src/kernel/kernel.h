@@ -117,15 +117,13 @@ void kernel_matmul(const struct kernel_ctx *k, const struct kernel_weight *w, co
 void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *w, const float *const *bias,
                         size_t n_weights, const struct kernel_acts *acts, float *const *out);
 
-/* One SwiGLU expert over a subset of a chunk's tokens, in two steps so that gate and up can run before down has
- * arrived:
- * 1. hidden[j][n_ff] = silu(gate_scale * (gate x)) * (up_scale * (up x)), j < n; tokens[j] picks the activation row.
+/* Up to KERNEL_EXPERTS_MAX gated experts, each over a subset of a chunk's tokens, in one dispatch a step. Two steps, so
+ * that gate and up can run before down has arrived. For one expert:
+ * 1. hidden[j][n_ff] = act(gate_scale * (gate x)) * (up_scale * (up x)), j < n; tokens[j] picks the activation row.
  *    The scales are the file's optional per-expert factors; 1 where it has none (multiplying by 1 changes no bit).
- * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside. */
-void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
-                           float gate_scale, float up_scale, const struct kernel_acts *acts, const uint32_t *tokens,
-                           size_t n, float *hidden, float *scratch_up);
-/* The same with everything that a gated expert may have. */
+ * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside.
+ * Rows of hidden, scratch_up and the hidden acts: the first expert's n, then the second's, and so on. */
+#define KERNEL_EXPERTS_MAX 8
 struct kernel_glu {
     enum kernel_act act;
     float limit;                      /* of the clamped ones */
@@ -133,15 +131,6 @@ struct kernel_glu {
     const float *gate_bias, *up_bias; /* [n_ff], added after the factors; NULL: none */
     const float *row_weights;         /* [n]: gate and up of row j are multiplied with it first; NULL: none */
 };
-void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
-                       const struct kernel_glu *glu, const struct kernel_acts *acts, const uint32_t *tokens, size_t n,
-                       float *hidden, float *scratch_up);
-void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
-                        float *out, const uint32_t *out_rows);
-
-/* Up to KERNEL_EXPERTS_MAX experts in one dispatch a step. Rows of hidden, scratch_up and the hidden acts: the first
- * expert's n, then the second's, and so on. */
-#define KERNEL_EXPERTS_MAX 8
 struct kernel_expert {
     struct kernel_weight gate, up, down;
     struct kernel_glu glu;

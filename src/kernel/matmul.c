@@ -307,29 +307,6 @@ void kernel_experts_down(const struct kernel_ctx *k, const struct kernel_expert 
     run(k, &j);
 }
 
-void kernel_expert_gate_up(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
-                           float gate_scale, float up_scale, const struct kernel_acts *acts, const uint32_t *tokens,
-                           size_t n, float *hidden, float *scratch_up)
-{
-    const struct kernel_glu glu = {.act = KERNEL_SILU, .gate_scale = gate_scale, .up_scale = up_scale};
-    kernel_expert_glu(k, gate, up, &glu, acts, tokens, n, hidden, scratch_up);
-}
-
-void kernel_expert_glu(const struct kernel_ctx *k, const struct kernel_weight *gate, const struct kernel_weight *up,
-                       const struct kernel_glu *glu, const struct kernel_acts *acts, const uint32_t *tokens, size_t n,
-                       float *hidden, float *scratch_up)
-{
-    const struct kernel_expert e = {.gate = *gate, .up = *up, .glu = *glu, .tokens = tokens, .n = n};
-    kernel_experts_glu(k, &e, 1, acts, hidden, scratch_up);
-}
-
-void kernel_expert_down(const struct kernel_ctx *k, const struct kernel_weight *down, struct kernel_acts *hidden,
-                        float *out, const uint32_t *out_rows)
-{
-    const struct kernel_expert e = {.down = *down, .out_rows = out_rows, .n = hidden->n_tokens};
-    kernel_experts_down(k, &e, 1, hidden, out);
-}
-
 /* ---- rows of norms ---- */
 
 struct norm_job {

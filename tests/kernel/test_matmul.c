@@ -196,54 +196,12 @@ static void expert_by_hand(const struct kernel_weight w[3], const float scales[2
     free(up);
 }
 
-static void check_expert(const uint32_t types[3], size_t n_embd, size_t n_ff, size_t n, const float scales[2])
-{
-    enum { CHUNK = 80 };
-    uint64_t seed = n_ff + n;
-    struct kernel_weight w[3];
-    void *data[3] = {random_weight(&w[0], types[0], n_embd, n_ff, &seed),
-                     random_weight(&w[1], types[1], n_embd, n_ff, &seed),
-                     random_weight(&w[2], types[2], n_ff, n_embd, &seed)};
-    struct input in;
-    input_make(&in, n_embd, CHUNK, &seed);
-    uint32_t tokens[CHUNK], out_rows[CHUNK];
-    for (uint32_t i = 0; i < CHUNK; i++) {
-        tokens[i] = (i * 7 + 3) % CHUNK;
-        out_rows[i] = CHUNK - 1 - i;
-    }
-    size_t hidden_bytes = n * n_ff * sizeof(float), out_bytes = CHUNK * n_embd * sizeof(float);
-    float *hidden[2] = {must_alloc(hidden_bytes), must_alloc(hidden_bytes)}, *up = must_alloc(hidden_bytes);
-    float *out[2] = {must_alloc(out_bytes), must_alloc(out_bytes)};
-    void *forms = aligned_alloc(64, kernel_acts_bytes(n_ff, n) + 64);
-    struct kernel_ctx k = {.table = scalar_table(), .pool = pools[0]};
-    for (enum quant_form f = 0; f < QUANT_FORMS; f++) kernel_acts_fill(&k, &in.acts, f);
-    memset(out[0], 0, out_bytes);
-    expert_by_hand(w, scales, &in.acts, tokens, n, hidden[0], out[0], out_rows);
-    FOR_ALL_CONTEXTS(k)
-    {
-        struct kernel_acts h;
-        memset(out[1], 0, out_bytes);
-        kernel_expert_gate_up(&k, &w[0], &w[1], scales[0], scales[1], &in.acts, tokens, n, hidden[1], up);
-        expect_same(hidden[1], hidden[0], n * n_ff, "kernel_expert_gate_up");
-        kernel_acts_place(&h, hidden[1], n_ff, n, forms);
-        kernel_expert_down(&k, &w[2], &h, out[1], out_rows);
-        expect_same(out[1], out[0], CHUNK * n_embd, "kernel_expert_down");
-    }
-    for (int i = 0; i < 3; i++) free(data[i]);
-    for (int i = 0; i < 2; i++) {
-        free(hidden[i]);
-        free(out[i]);
-    }
-    free(up);
-    free(forms);
-    input_free(&in);
-}
-
-/* n_experts of different numbers of tokens in one dispatch a step: what each gives alone. */
-static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, const size_t *counts, size_t n_experts)
+/* n_experts of counts[.] tokens in one dispatch a step; every second has half the up scale. */
+static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, const size_t *counts, size_t n_experts,
+                          const float scales[2])
 {
     enum { CHUNK = 160 };
-    uint64_t seed = n_ff + n_experts;
+    uint64_t seed = n_ff + n_experts + counts[0];
     struct kernel_expert experts[KERNEL_EXPERTS_MAX] = {{.n = 0}};
     void *data[KERNEL_EXPERTS_MAX][3];
     uint32_t tokens[CHUNK], out_rows[CHUNK];
@@ -257,7 +215,7 @@ static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, c
         data[i][0] = random_weight(&e->gate, types[0], n_embd, n_ff, &seed);
         data[i][1] = random_weight(&e->up, types[1], n_embd, n_ff, &seed);
         data[i][2] = random_weight(&e->down, types[2], n_ff, n_embd, &seed);
-        e->glu = (struct kernel_glu){.gate_scale = 1, .up_scale = i % 2 ? 0.5f : 1};
+        e->glu = (struct kernel_glu){.gate_scale = scales[0], .up_scale = i % 2 ? 0.5f * scales[1] : scales[1]};
         e->tokens = tokens + rows;
         e->out_rows = out_rows + rows;
         e->n = counts[i];
@@ -276,9 +234,9 @@ static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, c
     memset(out[0], 0, out_bytes);
     for (size_t i = 0, row = 0; i < n_experts; row += experts[i++].n) {
         const struct kernel_expert *e = &experts[i];
-        kernel_expert_glu(&k, &e->gate, &e->up, &e->glu, &in.acts, e->tokens, e->n, hidden[0] + row * n_ff, up);
-        kernel_acts_place(&h, hidden[0] + row * n_ff, n_ff, e->n, forms);
-        kernel_expert_down(&k, &e->down, &h, out[0], e->out_rows);
+        const struct kernel_weight w[3] = {e->gate, e->up, e->down};
+        const float both[2] = {e->glu.gate_scale, e->glu.up_scale};
+        expert_by_hand(w, both, &in.acts, e->tokens, e->n, hidden[0] + row * n_ff, out[0], e->out_rows);
     }
     FOR_ALL_CONTEXTS(k)
     {
@@ -300,18 +258,6 @@ static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, c
     input_free(&in);
 }
 
-static void test_experts(void **state)
-{
-    (void)state;
-    static const uint32_t same[3] = {QUANT_Q4_K, QUANT_Q4_K, QUANT_Q4_K},
-                          mixed[3] = {QUANT_Q5_K, QUANT_Q8_0, QUANT_F16};
-    static const size_t ones[KERNEL_EXPERTS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1}, many[4] = {1, 65, 9, 33}, one[1] = {3};
-    check_experts(same, 256, 256, ones, KERNEL_EXPERTS_MAX);
-    check_experts(same, 512, 256, many, 4);
-    check_experts(mixed, 256, 512, many, 4);
-    check_experts(mixed, 256, 256, one, 1);
-}
-
 static void test_expert(void **state)
 {
     static const uint32_t mixes[][3] = {{QUANT_Q4_K, QUANT_Q4_K, QUANT_Q6_K},
@@ -322,9 +268,22 @@ static void test_expert(void **state)
     static const size_t counts[] = {1, 9, 66};
     for (size_t m = 0; m < 4; m++)
         for (size_t c = 0; c < 3; c++) {
-            check_expert(mixes[m], 256, 512, counts[c], one);
-            check_expert(mixes[m], 256, 256, counts[c], other);
+            check_experts(mixes[m], 256, 512, &counts[c], 1, one);
+            check_experts(mixes[m], 256, 256, &counts[c], 1, other);
         }
+}
+
+static void test_experts(void **state)
+{
+    (void)state;
+    static const float plain[2] = {1, 1};
+    static const uint32_t same[3] = {QUANT_Q4_K, QUANT_Q4_K, QUANT_Q4_K},
+                          mixed[3] = {QUANT_Q5_K, QUANT_Q8_0, QUANT_F16};
+    static const size_t ones[KERNEL_EXPERTS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1}, many[4] = {1, 65, 9, 33}, one[1] = {3};
+    check_experts(same, 256, 256, ones, KERNEL_EXPERTS_MAX, plain);
+    check_experts(same, 512, 256, many, 4, plain);
+    check_experts(mixed, 256, 512, many, 4, plain);
+    check_experts(mixed, 256, 256, one, 1, plain);
 }
 
 static void test_norm_rows(void **state)
