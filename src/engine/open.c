@@ -34,8 +34,7 @@ static enum sluice_status open_text(sluice_engine *e, struct sluice_error *err)
         template = (struct gguf_str){e->options.chat_template, strlen(e->options.chat_template)};
     e->chat = text_chat_detect(template.at, template.bytes, &e->chat_exact);
     if (e->options.chat_template) return template_open_given(e, e->options.chat_template, err);
-    template_open(e, template.at, template.bytes);
-    return SLUICE_OK;
+    return template_open(e, template.at, template.bytes, err);
 }
 
 static enum sluice_status open_files(sluice_engine *e, struct sluice_error *err)

@@ -28,27 +28,36 @@ static const char reader_source[] =
     "%}"
     "{% endif %}{% if m.tool_calls %}\x1d{% endif %}{% endfor %}{% if tools %}\x1d{% endif %}";
 
-void template_open(sluice_engine *e, const char *text, size_t bytes)
+static enum sluice_status keep_source(sluice_engine *e, const char *text, size_t bytes, struct sluice_error *err)
+{
+    e->chat_source = strndup(text, bytes);
+    if (e->chat_source) return SLUICE_OK;
+    return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a chat template of %zu bytes", bytes);
+}
+
+enum sluice_status template_open(sluice_engine *e, const char *text, size_t bytes, struct sluice_error *err)
 {
     struct sluice_error why;
-    if (!text || !bytes) return;
-    if (!jinja_parse("chat template", text, bytes, &e->chat_template, &why)) {
-        e->chat_source = strndup(text, bytes);
-        return;
-    }
+    if (!text || !bytes) return SLUICE_OK;
+    const enum sluice_status st = jinja_parse("chat template", text, bytes, &e->chat_template, &why);
+    if (!st) return keep_source(e, text, bytes, err);
+    if (st == SLUICE_ERR_MEMORY)
+        return base_fail(err, st, NULL, "%s", why.message); /* says nothing about the template */
     e->chat_template = NULL;
     base_log(&e->log, BASE_LOG_NOTE, "the file's chat template is not used: %s; the built-in format '%s' stands for it",
              why.message, text_chat_name(e->chat));
+    return SLUICE_OK;
 }
 
 enum sluice_status template_open_given(sluice_engine *e, const char *text, struct sluice_error *err)
 {
     struct sluice_error why;
-    if (jinja_parse("--chat-template-file", text, strlen(text), &e->chat_template, &why))
-        return base_fail(err, SLUICE_ERR_USAGE, "'sluice template' renders a template with variables of your own", "%s",
-                         why.message);
-    e->chat_source = strdup(text);
-    return SLUICE_OK;
+    const size_t bytes = strlen(text);
+    const enum sluice_status st = jinja_parse("--chat-template-file", text, bytes, &e->chat_template, &why);
+    if (!st) return keep_source(e, text, bytes, err);
+    if (st == SLUICE_ERR_MEMORY) return base_fail(err, st, NULL, "%s", why.message);
+    return base_fail(err, SLUICE_ERR_USAGE, "'sluice template' renders a template with variables of your own", "%s",
+                     why.message);
 }
 
 void template_close(sluice_engine *e)

@@ -5,8 +5,8 @@
 #include "sluice.h"
 #include "text/chat.h"
 
-/* Parses it; one that cannot be is a note, and the built-in formats stay in use. */
-void template_open(sluice_engine *e, const char *text, size_t bytes);
+/* Parses it; one that cannot be is a note, and the built-in formats stay in use. SLUICE_ERR_MEMORY alone. */
+enum sluice_status template_open(sluice_engine *e, const char *text, size_t bytes, struct sluice_error *err);
 /* The caller's own: one that cannot be parsed is an error. */
 enum sluice_status template_open_given(sluice_engine *e, const char *text, struct sluice_error *err);
 void template_close(sluice_engine *e);

@@ -1,11 +1,13 @@
 /* No allocation per token: the C library's allocator is replaced by one that counts, and counts must stand still while
- * tokens are computed and sampled. */
+ * tokens are computed and sampled. One that fails is an error and nothing else. */
+#include "engine/engine.h"
 #include "support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -25,29 +27,12 @@ void __libc_free(void *p);
 
 static atomic_size_t allocations;
 static atomic_bool counting;
+static atomic_size_t failing = SIZE_MAX; /* the allocation, from 0, that fails */
 
-static void count(void)
-{
-    if (atomic_load(&counting)) atomic_fetch_add(&allocations, 1);
-}
-
-void *malloc(size_t bytes)
-{
-    count();
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    count();
-    return __libc_calloc(n, bytes);
-}
-
-void *realloc(void *p, size_t bytes)
-{
-    count();
-    return __libc_realloc(p, bytes);
-}
+static bool fails(void) { return atomic_load(&counting) && atomic_fetch_add(&allocations, 1) == atomic_load(&failing); }
+void *malloc(size_t bytes) { return fails() ? NULL : __libc_malloc(bytes); }
+void *calloc(size_t n, size_t bytes) { return fails() ? NULL : __libc_calloc(n, bytes); }
+void *realloc(void *p, size_t bytes) { return fails() ? NULL : __libc_realloc(p, bytes); }
 
 void free(void *p) { __libc_free(p); }
 
@@ -134,10 +119,45 @@ static void no_allocation_per_token(void **state)
     count_one("threads", true);
 }
 
+/* The file's template, then the caller's own: no memory for one is never taken for a template that cannot be used. */
+static void no_memory_for_a_template(void **state)
+{
+    (void)state;
+    static const char text[] = "{% for m in messages %}[{{ m.role|upper }}]{{ m.content }}{% endfor %}";
+    char model[SUPPORT_PATH_MAX];
+    support_source("models/demo.gguf", model);
+    struct sluice_options o = support_options(model);
+    o.vocab_only = true;
+    sluice_engine *e;
+    struct sluice_error err;
+    if (sluice_engine_open(&o, &e, &err)) fail_msg("%s (%s)", err.message, err.hint);
+    for (int given = 0; given < 2; given++) {
+        size_t n = 0;
+        enum sluice_status st = SLUICE_ERR_MEMORY;
+        for (; st; n++) {
+            template_close(e);
+            e->chat_template = NULL;
+            e->chat_source = NULL;
+            atomic_store(&allocations, 0);
+            atomic_store(&failing, n);
+            atomic_store(&counting, true);
+            st = given ? template_open_given(e, text, &err) : template_open(e, text, strlen(text), &err);
+            atomic_store(&counting, false);
+            if (st) assert_int_equal(st, SLUICE_ERR_MEMORY);
+            assert_true(st || (e->chat_template && e->chat_source));
+        }
+        assert_true(n > 3); /* of the parser, and the copy */
+        assert_string_equal(e->chat_source, text);
+    }
+    atomic_store(&failing, SIZE_MAX);
+    sluice_engine_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_allocation_per_token),
-                                       cmocka_unit_test(no_allocation_for_checkpoints)};
+                                       cmocka_unit_test(no_allocation_for_checkpoints),
+                                       cmocka_unit_test(no_memory_for_a_template)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #endif
