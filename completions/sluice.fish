@@ -89,7 +89,7 @@ complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-body -x -d 'lar
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l max-header -x -d 'largest head of a request, in KiB'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-idle -x -d 'seconds after which a connection without a request is closed'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-receive -x -d 'seconds in which a request must have arrived, from its first byte on'
-complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-stall -x -d 'seconds after which a reader that takes nothing of its answer is given up'
+complete -c sluice -n '__fish_seen_subcommand_from serve' -l timeout-stall -x -d 'seconds after which a reader that takes next to nothing of its answer is given up'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l keep-alive -x -d 'seconds of silence after which a stream sends a sign of life; 0: never'
 complete -c sluice -n '__fish_seen_subcommand_from serve' -l log -x -a 'requests all off' -d 'a line on standard error for each request when it is over: status, tokens, times, nothing of what was said; requests leaves out what only watches (health, figures, the page). --quiet silences it too'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve' -l temp -x -d 'temperature; 0 always takes the most probable token'

@@ -282,7 +282,7 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_TIMEOUT_RECEIVE, SERVER, "timeout-receive", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "30",
      CLI_BIT(CLI_SERVE), "seconds in which a request must have arrived, from its first byte on"},
     {OPT_TIMEOUT_STALL, SERVER, "timeout-stall", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "60",
-     CLI_BIT(CLI_SERVE), "seconds after which a reader that takes nothing of its answer is given up"},
+     CLI_BIT(CLI_SERVE), "seconds after which a reader that takes next to nothing of its answer is given up"},
     {OPT_KEEP_ALIVE, SERVER, "keep-alive", 0, CLI_INTEGER, true, false, "S", NULL, 0, 3600, "10", CLI_BIT(CLI_SERVE),
      "seconds of silence after which a stream sends a sign of life; 0: never"},
     {OPT_LOG, SERVER, "log", 0, CLI_CHOICE, true, false, "WHICH", "requests|all|off", 0, 0, "requests",

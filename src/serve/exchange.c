@@ -17,7 +17,7 @@ struct exchange *exchange_create(struct server *s, const struct endpoint *endpoi
     x->endpoint = endpoint;
     x->connection = connection;
     x->fd = fd ? fd->connect_fd : -1;
-    x->begin_ns = x->last_event_ns = x->last_read_ns = server_now_ns();
+    x->begin_ns = x->last_event_ns = server_now_ns();
     atomic_init(&x->references, 1);
     pthread_mutex_lock(&s->lock);
     x->number = ++s->n_numbers;

@@ -72,7 +72,7 @@ struct exchange {
     bool generates; /* a job is queued or at work */
     struct event *first_event, *last_event;
     size_t event_bytes;
-    uint64_t last_event_ns, last_read_ns;
+    uint64_t last_event_ns;
     int reply_status;
     const char *reply_type; /* a constant */
     unsigned reply_retry_s; /* Retry-After, or 0 */

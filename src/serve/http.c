@@ -91,6 +91,8 @@ static enum MHD_Result send_response(struct server *s, struct MHD_Connection *c,
     struct link *l = link_of(c);
     if (l) l->status = status;
     link_whole(s, l); /* or nobody waits for the rest */
+    /* libmicrohttpd counts the time since it could last write. Behind a full socket it can write again once a third of
+     * SEND_BYTES (listen.c), which the system doubles, has been taken: so slow a reader is given up too. */
     MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->options.stall_s);
     enum MHD_Result result = MHD_queue_response(c, (unsigned)status, response);
     MHD_destroy_response(response);
@@ -158,9 +160,6 @@ static ssize_t read_stream(void *user, uint64_t at, char *out, size_t room)
 {
     struct exchange *x = user;
     struct answer *a = &x->answer;
-    pthread_mutex_lock(&x->server->lock);
-    x->last_read_ns = server_now_ns();
-    pthread_mutex_unlock(&x->server->lock);
     for (;;) {
         if (a->out.failed || a->aborted) return MHD_CONTENT_READER_END_WITH_ERROR;
         if (a->out.n) {

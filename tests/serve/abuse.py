@@ -211,6 +211,30 @@ class Limits(Shared):
         self.assertGreater(len(body), 400000)
         s.stop()
 
+    def test_readers_that_drip(self):
+        """A byte now and then does not hold an answer, nor does what they send meanwhile."""
+        data = json.dumps({"tokens": [407] * 180000}).encode()  # six bytes each
+        readers = []
+        for i in range(2):
+            r = socket.socket()
+            r.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            r.settimeout(30 * PATIENCE)
+            r.connect(("127.0.0.1", self.server.port))
+            r.sendall(b"POST /detokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+            readers.append(r)
+        got = [len(r.recv(1)) for r in readers]
+        end = time.monotonic() + 30 * PATIENCE
+        while self.server.metric("connections") > 1:
+            self.assertLess(time.monotonic(), end)
+            got[0] += len(readers[0].recv(1))
+            try:
+                readers[1].sendall(b"x")
+            except OSError:
+                pass
+            time.sleep(0.05)
+        got = [n + len(rest_of(r, b"")) for n, r in zip(got, readers)]
+        self.assertLess(max(got), 900000)
+
     def test_a_thousand_idle_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY and hard < 1200:
