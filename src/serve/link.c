@@ -32,6 +32,14 @@ static bool has_begun(struct link *l, uint64_t now)
     return true;
 }
 
+/* Whether its client has sent its last byte and all of them have been read. (libmicrohttpd does not see an end that
+ * comes together with data.) */
+static bool has_left(const struct link *l)
+{
+    char byte;
+    return recv(l->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void end(struct link *l)
 {
     l->ended = true;
@@ -117,7 +125,7 @@ void link_rest(struct server *s, struct link *l)
     if (!l) return;
     const uint64_t bytes = received(l->fd);
     pthread_mutex_lock(&s->lock);
-    l->begun = l->whole = false;
+    l->begun = l->whole = l->left = false;
     l->received = bytes;
     l->since_ns = server_now_ns();
     pthread_mutex_unlock(&s->lock);
@@ -140,6 +148,11 @@ void link_tick(struct server *s)
     pthread_mutex_lock(&s->lock);
     for (struct link *l = s->links; l; l = l->next) {
         if (l->whole || l->ended) continue;
+        /* Twice: what has been read may be the rest of a request, which the HTTP thread is about to hand on. */
+        const bool left = has_left(l);
+        if (left && l->left) end(l);
+        l->left = left;
+        if (l->ended) continue;
         const uint64_t most = (has_begun(l, now) ? s->options.receive_s : s->options.idle_s) * second;
         if (now < l->since_ns || now - l->since_ns < most) continue;
         end(l);

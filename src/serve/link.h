@@ -1,6 +1,7 @@
 /* Connections as such: how long one may be without a request, how long a request may take to arrive however slowly it
- * comes, and which one makes room for the next when there are too many. (libmicrohttpd's own timeout counts silence
- * alone: a byte a second holds it off for ever.) All under the server's lock. */
+ * comes, and which one makes room for the next when there are too many; and those whose client has gone.
+ * (libmicrohttpd's own timeout counts silence alone: a byte a second holds it off for ever.) All under the server's
+ * lock. */
 #ifndef SERVE_LINK_H
 #define SERVE_LINK_H
 
@@ -18,6 +19,7 @@ struct link {
     bool begun;        /* of a request, something is there */
     bool whole;        /* of a request, everything is there: no time passes for it here */
     bool spare;        /* beyond the limit */
+    bool left;         /* its client has: seen at the last look, for the first time */
     bool ended;        /* shut down; the HTTP thread closes it */
     int status;        /* of the answer to its request; 0: none yet. The HTTP thread's */
     uint64_t received; /* bytes, when it had no request */
@@ -32,7 +34,7 @@ void link_whole(struct server *s, struct link *l); /* a request is there */
 void link_rest(struct server *s, struct link *l);  /* its answer is sent: it has no request */
 /* Whether there is no room for its request: it is one too many, and there still are too many. */
 bool link_too_many(struct server *s, const struct link *l);
-/* Ends those whose time is over; looks once in a while, however often it is called. */
+/* Ends those whose time is over or whose client has gone; looks once in a while, however often it is called. */
 void link_tick(struct server *s);
 
 #endif

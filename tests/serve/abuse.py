@@ -307,6 +307,25 @@ class Connections(unittest.TestCase):
         self.assertIn(b" 200 ", received(again))  # it stays open for a next request, and no longer
         s.stop()
 
+    def test_half_a_request_and_gone(self):
+        """Its end comes together with its last bytes: the connection does not stay until a time is over."""
+        s = Server("--timeout-idle", "3600", "--timeout-receive", "3600")
+        whole = raw_post(chat("x"))
+        halves = [s.raw(data) for data in (b"GET /hea", whole[:100], whole[:-9]) for _ in range(3)]
+        for c in halves[:4]:
+            c.shutdown(socket.SHUT_WR)
+        asks = s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        asks.shutdown(socket.SHUT_WR)
+        self.assertIn(b" 200 ", received(asks))  # and then it is closed
+        for c in halves:
+            c.close()
+        end = time.monotonic() + 30 * PATIENCE
+        while s.metric("connections") > 1:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        self.assertEqual(s.metric("connections_timed_out_total"), 0)
+        s.stop()
+
     def test_more_than_may_be(self):
         """The oldest without a request makes room; if all have one, the next is told so, and health is answered."""
         s = Server("--max-connections", "6", "--sessions", "1")
