@@ -410,6 +410,18 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *c, const char *
     return go_on(x, c, path, method);
 }
 
+/* Sees the address of a request before it is taken apart. Nothing here reads a query, so it is cut off: libmicrohttpd
+ * (0.9.75) would keep each argument in the memory for the head, and where that is too little for thousands of them it
+ * never answers. It looks for arguments up to the text's end, and it is its own buffer, which it writes to as well. */
+static void *cut_query(void *user, const char *address, struct MHD_Connection *c)
+{
+    (void)user;
+    (void)c;
+    char *query = address ? strchr(address, '?') : NULL;
+    if (query) query[1] = '\0'; /* it has found the mark itself already */
+    return NULL;
+}
+
 static void completed(void *user, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
 {
     struct server *s = user;
@@ -478,12 +490,13 @@ static void take_line(void *user, const char *format, va_list args)
 enum sluice_status http_start(struct server *s, int listen_fd, struct sluice_error *err)
 {
     const struct serve_options *o = &s->options;
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
-        MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->connections_max + LINK_SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+                                 NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET,
+                                 listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections_max + LINK_SPARE,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max, MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+                                 MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_URI_LOG_CALLBACK,
+                                 cut_query, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
     if (s->daemon) return SLUICE_OK;
     return base_fail(err, SLUICE_ERR_RUN, "is the limit of threads or descriptors reached (ulimit -n)?",
                      "the HTTP server does not start");

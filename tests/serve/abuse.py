@@ -142,6 +142,11 @@ class Limits(Shared):
             self.assertIn(b" 431 ", s.recv(1000)[:20])
         with self.server.raw(b"GET /health HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(9000)) + b"\r\n") as s:
             self.assertNotIn(b" 200 ", s.recv(1000)[:20])
+        for query in (b"a&" * 3000, b"a=b&" * 3000, b"&=?" * 3000, b""):  # of no meaning here, however many
+            with self.server.raw(b"GET /health?" + query + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
+                self.assertIn(b" 200 ", s.recv(1000)[:20])
+        with self.server.raw(b"GET /health?" + b"a&" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
+            self.assertIn(b" 414 ", s.recv(1000)[:20])
         self.alive()
 
     def test_names_are_cut_between_characters(self):
