@@ -84,12 +84,13 @@ static int32_t pick(const struct text_answer *a, const uint64_t *mask, unsigned 
         if (mask[id / 64] >> id % 64 & 1 && n-- == 0) return (int32_t)id;
 }
 
-static void walk(const struct text_grammar *g, struct text_grammar_vocab *v, const uint8_t *choices, size_t n)
+static void walk(const struct text_grammar *g, const struct text_grammar *openers, struct text_grammar_vocab *v,
+                 const uint8_t *choices, size_t n)
 {
     struct text_answer *a;
     struct sluice_error err;
     const int32_t end = 256 + 12;
-    FUZZ_CHECK(text_answer_create(g, v, &a, &err) == SLUICE_OK);
+    FUZZ_CHECK(text_answer_create(g, openers, v, &a, &err) == SLUICE_OK);
     for (size_t i = 0; i < n && i < STEPS_MAX; i++) {
         const uint64_t *mask;
         FUZZ_CHECK(text_answer_mask(a, &mask, &err) == SLUICE_OK);
@@ -103,15 +104,19 @@ static void walk(const struct text_grammar *g, struct text_grammar_vocab *v, con
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    static const char *const texts[] = {"<c>", "{\"a\": 1"};
     static struct text_grammar_vocab *v;
+    static struct text_grammar *openers;
     const uint8_t *zero = bytes ? memchr(data, 0, bytes) : NULL;
     const size_t n = zero ? (size_t)(zero - data) : bytes;
     struct text_grammar *g = NULL;
     struct sluice_error err = {0};
     if (!v) v = make_vocab();
+    if (!openers) FUZZ_CHECK(text_grammar_openers(texts, 2, &openers, &err) == SLUICE_OK);
     const enum sluice_status st = text_grammar_create((const char *)data, n, &g, &err);
     FUZZ_CHECK(st == SLUICE_OK || (st == SLUICE_ERR_USAGE && err.status == st && err.message[0] && !g));
-    if (!st) walk(g, v, zero ? zero + 1 : NULL, zero ? bytes - n - 1 : 0);
+    for (int turn = 0; !st && turn < 2; turn++)
+        walk(g, turn ? openers : NULL, v, zero ? zero + 1 : NULL, zero ? bytes - n - 1 : 0);
     text_grammar_destroy(g);
     return 0;
 }

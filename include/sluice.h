@@ -404,23 +404,40 @@ SLUICE_API enum sluice_status sluice_sample(sluice_session *s, int32_t *id, stru
 
 /* ---- constrained answers ---- */
 
-/* What an answer may be: a JSON document that a schema describes. A grammar holds where one answer stands; each answer
- * takes its own, which is cheap (the vocabulary is put in order once an engine). It belongs to the engine's thread and
- * is freed before the engine is closed. docs/SCHEMA.md. */
+/* What an answer may be: a JSON document that a schema describes, or what sluice_grammar_openers adds. A grammar holds
+ * where one answer stands; each answer takes its own, which is cheap (the vocabulary is put in order once an engine).
+ * It belongs to the engine's thread and is freed before the engine is closed. docs/SCHEMA.md. */
 typedef struct sluice_grammar sluice_grammar;
 /* schema: JSON Schema text; NULL: any JSON object. Errors: SLUICE_ERR_USAGE (no JSON; a keyword that is not supported,
  * by name and place; a schema that nothing fits; an engine opened without `grammar`), SLUICE_ERR_MODEL (no vocabulary),
  * SLUICE_ERR_MEMORY. */
 SLUICE_API enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, size_t bytes,
                                                   sluice_grammar **out, struct sluice_error *err);
+/* Other ways to answer than with the document: with one of these texts, such as the marks with which the model begins a
+ * call of a tool ("<tool_call>"), and whatever it likes behind it. Blanks may come before a text as before a document.
+ * A text may be spelled by any tokens, control tokens too, and a token may hold the end of it and more. The answer
+ * chooses as it goes (sluice_grammar_branch): as long as it can become either, both are open; when a text is whole, all
+ * tokens are allowed from there on; when none can come any more, the document is held to its end. What could be both is
+ * taken for the text. Call it before the answer begins: g is at a beginning afterwards. The texts are copied, replace
+ * earlier ones and stay over sluice_grammar_reset; n 0: none, as in a new grammar. SLUICE_ERR_USAGE: an empty text,
+ * or more than SLUICE_OPENERS_BYTES_MAX bytes in all; SLUICE_ERR_MEMORY. After an error g is as it was. */
+#define SLUICE_OPENERS_BYTES_MAX 32768
+SLUICE_API enum sluice_status sluice_grammar_openers(sluice_grammar *g, const char *const *texts, size_t n,
+                                                     struct sluice_error *err);
+enum sluice_branch {
+    SLUICE_BRANCH_OPEN,     /* an opener may still come or go on, and perhaps the document */
+    SLUICE_BRANCH_DOCUMENT, /* the document; without openers from the beginning */
+    SLUICE_BRANCH_FREE,     /* an opener is whole: anything, and the answer may end at any place */
+};
+SLUICE_API enum sluice_branch sluice_grammar_branch(const sluice_grammar *g);
 SLUICE_API void sluice_grammar_free(sluice_grammar *g);  /* NULL is allowed */
 SLUICE_API void sluice_grammar_reset(sluice_grammar *g); /* to the beginning of an answer */
 /* The tokens that may come next: bit id % 64 of word id / 64, n_vocab bits; valid until g's next call. Never empty.
- * Tokens that end an answer are allowed exactly when the document is complete. */
+ * Tokens that end an answer are allowed exactly when it is complete. */
 SLUICE_API enum sluice_status sluice_grammar_mask(sluice_grammar *g, const uint64_t **mask, struct sluice_error *err);
 /* The answer goes on with this token. SLUICE_ERR_USAGE: it is not allowed, and nothing changed. */
 SLUICE_API enum sluice_status sluice_grammar_accept(sluice_grammar *g, int32_t id, struct sluice_error *err);
-SLUICE_API bool sluice_grammar_complete(const sluice_grammar *g); /* a whole document: the answer may end here */
+SLUICE_API bool sluice_grammar_complete(const sluice_grammar *g); /* it may end here: a whole document, or free */
 /* sluice_sample among the tokens that g allows, and sluice_grammar_accept of the one that was drawn. */
 SLUICE_API enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
                                                         struct sluice_error *err);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         struct text_answer *a;
         double sum = 0, most = 0;
         size_t n = 0;
-        if (text_answer_create(grammar, v, &a, &err)) return fail(&err);
+        if (text_answer_create(grammar, NULL, v, &a, &err)) return fail(&err);
         for (const char *c = document; *c; c++, n++) { /* a mask at each byte */
             const uint64_t *mask;
             at = now_ms();

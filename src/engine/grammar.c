@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
+_Static_assert(SLUICE_OPENERS_BYTES_MAX == TEXT_OPENERS_BYTES_MAX, "as sluice.h says");
+
 struct sluice_grammar {
     sluice_engine *engine;
-    struct text_grammar *grammar;
+    struct text_grammar *grammar, *openers; /* openers: or NULL */
     struct text_answer *answer;
 };
 
@@ -25,7 +27,7 @@ enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, siz
     if (!g) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for a constrained answer");
     g->engine = e;
     st = text_grammar_create(schema, bytes, &g->grammar, err);
-    if (!st) st = text_answer_create(g->grammar, e->grammar_vocab, &g->answer, err);
+    if (!st) st = text_answer_create(g->grammar, NULL, e->grammar_vocab, &g->answer, err);
     if (st)
         sluice_grammar_free(g);
     else
@@ -38,7 +40,35 @@ void sluice_grammar_free(sluice_grammar *g)
     if (!g) return;
     text_answer_destroy(g->answer);
     text_grammar_destroy(g->grammar);
+    text_grammar_destroy(g->openers);
     free(g);
+}
+
+enum sluice_status sluice_grammar_openers(sluice_grammar *g, const char *const *texts, size_t n,
+                                          struct sluice_error *err)
+{
+    struct text_grammar *openers = NULL;
+    struct text_answer *answer;
+    enum sluice_status st = n ? text_grammar_openers(texts, n, &openers, err) : SLUICE_OK;
+    if (!st) st = text_answer_create(g->grammar, openers, g->engine->grammar_vocab, &answer, err);
+    if (st) {
+        text_grammar_destroy(openers);
+        return st;
+    }
+    text_answer_destroy(g->answer);
+    text_grammar_destroy(g->openers);
+    g->answer = answer;
+    g->openers = openers;
+    return SLUICE_OK;
+}
+
+enum sluice_branch sluice_grammar_branch(const sluice_grammar *g)
+{
+    switch (text_answer_branch(g->answer)) {
+    case TEXT_BRANCH_OPEN: return SLUICE_BRANCH_OPEN;
+    case TEXT_BRANCH_FREE: return SLUICE_BRANCH_FREE;
+    default: return SLUICE_BRANCH_DOCUMENT;
+    }
 }
 
 void sluice_grammar_reset(sluice_grammar *g) { text_answer_reset(g->answer); }
@@ -58,12 +88,13 @@ bool sluice_grammar_complete(const sluice_grammar *g) { return text_answer_compl
 enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
                                              struct sluice_error *err)
 {
-    const uint64_t *mask;
+    const uint64_t *mask = NULL;
     if (!s->has_logits)
         return base_fail(err, SLUICE_ERR_USAGE, "call sluice_eval first", "there are no logits to sample from");
     if (s->engine != g->engine)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "the grammar belongs to another engine than the session");
-    enum sluice_status st = text_answer_mask(g->answer, &mask, err);
+    const bool anything = text_answer_branch(g->answer) == TEXT_BRANCH_FREE;
+    enum sluice_status st = anything ? SLUICE_OK : text_answer_mask(g->answer, &mask, err);
     if (st) return st;
     *id = (int32_t)sample_token_of(&s->sampling, &s->random, s->logits, s->engine->model->hp.n_vocab, mask, s->ids,
                                    s->n, s->answer, s->sample_scratch);

@@ -1,6 +1,7 @@
 /* What an answer may be: response_format, tool_choice. */
 #include "serve/clerk.h"
 #include "serve/server.h"
+#include "serve/toolcall.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@ void request_template_vars(json_t *vars, const json_t *root)
         if ((value = json_object_get(root, names[i])) && !json_is_null(value)) json_object_set(vars, names[i], value);
 }
 
+static const char tools_name[] = "tools"; /* schema_from of a call that is asked for */
+
 /* The schema's own faults are found by the engine's thread, before a stream begins. */
 static bool set_schema(struct serve_request *r, const json_t *schema, const char *from, struct fault *f)
 {
@@ -34,6 +37,8 @@ bool request_format(struct clerk *c, struct serve_request *r, const json_t *form
     if (type && !strcmp(type, "json_object")) { /* llama.cpp's clients put a schema beside it */
         const json_t *schema = json_object_get(format, "schema");
         if (schema) return set_schema(r, schema, name, f);
+        free(r->schema);
+        r->schema_from = name;
         r->schema = strdup("");
         return r->schema || fault_set(f, 500, NULL, "out of memory");
     }
@@ -57,7 +62,7 @@ static json_t *parameters_of(const json_t *tool)
 static bool force_call(struct serve_request *r, const json_t *tool, struct fault *f)
 {
     json_t *schema = parameters_of(tool);
-    const bool good = set_schema(r, schema, "tools", f);
+    const bool good = set_schema(r, schema, tools_name, f);
     json_decref(schema);
     r->forced_call = strdup(json_string_value(json_object_get(tool, "name")));
     return good && r->forced_call;
@@ -104,10 +109,15 @@ static bool force_any(struct serve_request *r, struct fault *f)
                                              "additionalProperties", 0));
     }
     json_t *schema = json_pack("{s:o}", "anyOf", any);
-    const bool good = set_schema(r, schema, "tools", f);
+    const bool good = set_schema(r, schema, tools_name, f);
     json_decref(schema);
     r->forced_call = strdup("*");
     return good && r->forced_call;
+}
+
+static bool refuse_both(struct fault *f)
+{
+    return fault_set(f, 400, "tool_choice", "a call and a format of the answer cannot both be asked for");
 }
 
 bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,
@@ -125,8 +135,7 @@ bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars,
         return fault_set(f, 400, "tool_choice", "a tool_choice of '%.40s' is not known", kind);
     if (!json_array_size(r->tools))
         return fault_set(f, 400, "tool_choice", "'tool_choice' asks for a call, and there are no tools");
-    if (r->schema)
-        return fault_set(f, 400, "tool_choice", "a call and a format of the answer cannot both be asked for");
+    if (r->schema) return refuse_both(f);
     if (any && json_array_size(r->tools) > 1) return force_any(r, f);
     for (size_t i = 0; i < json_array_size(r->tools); i++) {
         const json_t *tool = json_array_get(r->tools, i);
@@ -136,10 +145,12 @@ bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars,
     return fault_set(f, 400, "tool_choice", "'tool_choice' names no tool: '%.60s'", name ? name : "?");
 }
 
-bool request_check_format(const struct serve_request *r, struct fault *f)
+bool request_check_format(const struct clerk *c, const struct serve_request *r, struct fault *f)
 {
-    if (!r->schema || r->forced_call || !r->tools) return true;
-    return fault_set(
-        f, 400, r->schema_from ? r->schema_from : "response_format",
-        "tools and a format of the answer together are not supported; \"tool_choice\": \"none\" leaves the tools out");
+    if (!r->schema || !r->tools) return true;
+    if (r->forced_call && strcmp(r->schema_from, tools_name) != 0) return refuse_both(f);
+    if (r->forced_call || serve_family_calls(c->server->family)) return true;
+    return fault_set(f, 400, r->schema_from,
+                     "tools and a format of the answer together need a model whose way to write calls is known, and "
+                     "this one's chat template is of no such family; \"tool_choice\": \"none\" leaves the tools out");
 }

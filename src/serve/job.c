@@ -117,6 +117,15 @@ static void take_text(void *user, const char *text, size_t bytes)
         j->parser_failed = true;
 }
 
+static void list_tools(const struct serve_request *r, struct serve_tool *tools)
+{
+    for (size_t i = 0; i < json_array_size(r->tools); i++) {
+        const json_t *tool = json_array_get(r->tools, i);
+        tools[i].name = json_string_value(json_object_get(tool, "name"));
+        tools[i].parameters = json_object_get(tool, "parameters");
+    }
+}
+
 /* For the answer; and for one of several calls, which was asked for: that has no marks, as with Llama 3. */
 static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
 {
@@ -125,11 +134,7 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
     const size_t n = json_array_size(r->tools);
     struct serve_tool *tools = calloc(n + 1, sizeof *tools);
     if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *tool = json_array_get(r->tools, i);
-        tools[i].name = json_string_value(json_object_get(tool, "name"));
-        tools[i].parameters = json_object_get(tool, "parameters");
-    }
+    list_tools(r, tools);
     const struct serve_parser_options o = {.family = j->x->server->family,
                                            .tools = tools,
                                            .n_tools = r->forced_call ? 0 : n,
@@ -148,6 +153,40 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
                                              .user = j};
     enum sluice_status st = serve_parser_create(&o, &j->parser, err);
     if (!st && r->forced_call && !strcmp(r->forced_call, "*")) st = serve_parser_create(&any, &j->any, err);
+    free(tools);
+    return st;
+}
+
+static enum sluice_status set_openers(struct job *j, const struct serve_tool *tools, size_t n, struct sluice_error *err)
+{
+    json_t *list = serve_family_openers(j->x->server->family, tools, n);
+    const size_t n_texts = json_array_size(list);
+    const char **texts = calloc(n_texts + 1, sizeof *texts);
+    enum sluice_status st;
+    for (size_t i = 0; texts && i < n_texts; i++) texts[i] = json_string_value(json_array_get(list, i));
+    if (!list || !texts)
+        st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ways to begin a call");
+    else
+        st = sluice_grammar_openers(j->grammar, texts, n_texts, err);
+    free(texts);
+    json_decref(list);
+    return st;
+}
+
+/* What the answer may be: the document, or calls where there are tools that may be called. */
+static enum sluice_status open_grammar(struct job *j, struct sluice_error *err)
+{
+    const struct serve_request *r = &j->x->request;
+    const size_t n = json_array_size(r->tools);
+    enum sluice_status st =
+        sluice_grammar_json(j->engine, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
+    if (st == SLUICE_ERR_USAGE) j->refused = r->schema_from;
+    if (st || !n || r->forced_call) return st;
+    struct serve_tool *tools = calloc(n, sizeof *tools);
+    if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
+    list_tools(r, tools);
+    st = set_openers(j, tools, n, err);
+    if (st == SLUICE_ERR_USAGE) j->refused = "tools";
     free(tools);
     return st;
 }
@@ -171,9 +210,7 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
     if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
     if (!st && r->answers) st = open_parsers(j, err);
-    if (!st && r->schema)
-        st = sluice_grammar_json(e, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
-    j->refused = st == SLUICE_ERR_USAGE && r->schema && !j->grammar ? r->schema_from : NULL;
+    if (!st && r->schema) st = open_grammar(j, err);
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
@@ -335,9 +372,13 @@ static enum sluice_status next_token(struct job *j, int32_t *id, struct sluice_e
         *id = j->closing[j->n_closed++];
         return SLUICE_OK;
     }
-    /* What a model thinks before it answers is free. */
-    const bool bound = j->grammar && !(j->parser && serve_parser_reasons(j->parser));
-    return bound ? sluice_sample_constrained(j->session, j->grammar, id, err) : sluice_sample(j->session, id, err);
+    /* What a model thinks before it answers is free, and so is a call that begins in the middle of that. */
+    const bool bound =
+        j->grammar && !(j->parser && (serve_parser_reasons(j->parser) || serve_parser_calls_from_thought(j->parser)));
+    if (!bound) return sluice_sample(j->session, id, err);
+    const enum sluice_status st = sluice_sample_constrained(j->session, j->grammar, id, err);
+    if (!st && j->parser && sluice_grammar_branch(j->grammar) == SLUICE_BRANCH_DOCUMENT) serve_parser_settle(j->parser);
+    return st;
 }
 
 void job_token(struct job *j, size_t room)

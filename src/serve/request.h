@@ -86,7 +86,8 @@ void request_template_vars(json_t *vars, const json_t *root);
 struct clerk;
 /* response_format and its like, by that name: {"type": "text" | "json_object" | "json_schema", ...}. */
 bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, const char *name, struct fault *f);
-bool request_check_format(const struct serve_request *r, struct fault *f); /* once both are read */
+/* Whether it can be had with the tools that there are; once both are read. */
+bool request_check_format(const struct clerk *c, const struct serve_request *r, struct fault *f);
 /* kind: "auto", "none", "required", "function" (that of this name). After messages_tools. */
 bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars, const char *kind, const char *name,
                          struct fault *f);

@@ -33,6 +33,20 @@ const struct serve_family *serve_family_find(const char *name)
     return NULL;
 }
 
+bool serve_family_calls(const struct serve_family *f) { return f->step; }
+
+json_t *serve_family_openers(const struct serve_family *f, const struct serve_tool *tools, size_t n_tools)
+{
+    json_t *list = json_array();
+    bool good = list;
+    for (size_t i = 0; good && !f->marks_are_messages && f->marks[i]; i++)
+        good = !json_array_append_new(list, json_string(f->marks[i]));
+    if (good && f->heads) good = f->heads(list, tools, n_tools);
+    if (good) return list;
+    json_decref(list);
+    return NULL;
+}
+
 const struct serve_family *serve_family_detect(const char *chat_template, size_t bytes)
 {
     for (size_t i = 0; chat_template && i < N_FAMILIES; i++)
@@ -77,7 +91,7 @@ static void choose_thoughts(struct serve_parser *p, const struct serve_parser_op
 
 static bool looks_for_blocks(const struct serve_parser *p)
 {
-    return p->family->step && (p->n_tools || p->family->marks_are_messages);
+    return p->family->step && !p->settled && (p->n_tools || p->family->marks_are_messages);
 }
 
 /* ---- steps ---- */
@@ -144,6 +158,7 @@ static enum serve_step reasoning_step(struct serve_parser *p)
     serve_put(p, SERVE_EVENT_REASONING, serve_here(p), at);
     serve_drop(p, at);
     if (look != SERVE_LOOK_YES) return SERVE_STEP_MORE;
+    p->reasoning_cut = which;
     return begin_mode(p, SERVE_MODE_TEXT, which ? 0 : strlen(p->think_end), true);
 }
 
@@ -260,6 +275,14 @@ bool serve_parser_reasons(const struct serve_parser *p)
 {
     if (p->family->marks_are_messages) return p->mode != SERVE_MODE_BLOCK || !serve_harmony_answers(p);
     return p->mode == SERVE_MODE_REASONING;
+}
+
+bool serve_parser_calls_from_thought(const struct serve_parser *p) { return p->reasoning_cut; }
+
+void serve_parser_settle(struct serve_parser *p)
+{
+    if (p->mode == SERVE_MODE_BLOCK && !p->family->marks_are_messages) serve_abandon(p);
+    p->settled = true;
 }
 
 const char *serve_parser_thought_end(const struct serve_parser *p) { return p->think_end; }

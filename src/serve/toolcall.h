@@ -22,7 +22,8 @@ const struct serve_family *serve_family_detect(const char *chat_template, size_t
 /* By name ("hermes"), for an override; NULL: there is none. */
 const struct serve_family *serve_family_find(const char *name);
 const char *serve_family_name(const struct serve_family *f);
-const struct serve_family *serve_family_at(size_t i); /* all of them, in order; NULL behind the last */
+bool serve_family_calls(const struct serve_family *f); /* it has a way to write calls: all but plain */
+const struct serve_family *serve_family_at(size_t i);  /* all of them, in order; NULL behind the last */
 
 enum serve_event_kind {
     SERVE_EVENT_REASONING, /* more of the reasoning */
@@ -47,6 +48,9 @@ struct serve_tool {
     const char *name;
     const json_t *parameters; /* JSON Schema of the arguments, or NULL: says which of them are strings */
 };
+/* The texts with one of which an answer's calls begin: marks, and the heads of calls that have none. A list of strings,
+ * the caller's; empty in a family whose messages say what they are. NULL: no memory. */
+json_t *serve_family_openers(const struct serve_family *f, const struct serve_tool *tools, size_t n_tools);
 
 struct serve_parser_options {
     const struct serve_family *family; /* NULL: plain */
@@ -76,6 +80,10 @@ enum sluice_status serve_parser_feed(struct serve_parser *p, const char *text, s
 enum sluice_status serve_parser_end(struct serve_parser *p, struct sluice_error *err);
 size_t serve_parser_calls(const struct serve_parser *p); /* begun so far: not 0 means finish_reason "tool_calls" */
 bool serve_parser_reasons(const struct serve_parser *p); /* reasoning is open now (a constrained answer begins after) */
+/* A call's mark has ended the reasoning, in a family where it may: the answer begins inside of that call. */
+bool serve_parser_calls_from_thought(const struct serve_parser *p);
+/* The answer is a document: its rest is text, whatever marks stand in it. A call that seemed to begin is none. */
+void serve_parser_settle(struct serve_parser *p);
 const char *serve_parser_thought_end(const struct serve_parser *p); /* the mark that ends reasoning, or NULL */
 void serve_parser_destroy(struct serve_parser *p);                  /* NULL is allowed */
 

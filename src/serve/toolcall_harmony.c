@@ -9,6 +9,7 @@ enum { HEADER, REASONING, TEXT, CALL, ARGUMENTS, TAIL };
 
 static const char *const marks[] = {"<|start|>", "<|channel|>", NULL};
 static const char *const ends[] = {"<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>", NULL};
+static const char *const none[] = {NULL};
 enum { ENDS_TAKEN = 3 }; /* of those, the ones that are part of the message */
 
 static bool fits(const char *source, size_t bytes)
@@ -85,7 +86,7 @@ static enum serve_step body_step(struct serve_parser *p)
 {
     const bool text = p->state == TEXT;
     size_t at, which;
-    const enum serve_look look = serve_find(p, 0, SIZE_MAX, ends, &at, &which);
+    const enum serve_look look = serve_find(p, 0, SIZE_MAX, p->settled ? none : ends, &at, &which);
     serve_put(p, text ? SERVE_EVENT_TEXT : SERVE_EVENT_REASONING, serve_here(p), at);
     serve_drop(p, at);
     if (look != SERVE_LOOK_YES) {

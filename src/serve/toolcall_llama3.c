@@ -3,6 +3,7 @@
 #include "serve/toolcall_families.h"
 #include "serve/toolcall_object.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { OBJECT, TAG, CODE };
@@ -23,6 +24,21 @@ static void begin(struct serve_parser *p, size_t mark)
 }
 
 static enum serve_look at_start(const struct serve_parser *p, size_t at) { return serve_look(p, at, "{"); }
+
+/* Up to the brace of the arguments, with spaces as in the template and without. */
+static bool heads(json_t *list, const struct serve_tool *tools, size_t n_tools)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < n_tools; i++) {
+        json_t *string = json_string(tools[i].name);
+        char *name = json_dumps(string, JSON_ENCODE_ANY);
+        good = name && !json_array_append_new(list, json_sprintf("{\"name\": %s, \"parameters\": {", name)) &&
+               !json_array_append_new(list, json_sprintf("{\"name\":%s,\"parameters\":{", name));
+        free(name);
+        json_decref(string);
+    }
+    return good;
+}
 
 static const char *interpreter(const struct serve_parser *p)
 {
@@ -72,4 +88,4 @@ static enum serve_step step(struct serve_parser *p)
 }
 
 const struct serve_family serve_llama3 = {
-    .name = "llama3", .marks = marks, .fits = fits, .begin = begin, .step = step, .at_start = at_start};
+    .name = "llama3", .marks = marks, .fits = fits, .begin = begin, .step = step, .at_start = at_start, .heads = heads};

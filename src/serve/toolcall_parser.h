@@ -32,6 +32,8 @@ struct serve_family {
     /* May be NULL. Whether a block begins here without a mark, `at` bytes on (behind blanks), where the answer begins.
      */
     enum serve_look (*at_start)(const struct serve_parser *p, size_t at);
+    /* May be NULL. Adds the heads of calls that begin without a mark to a list of strings. False: no memory. */
+    bool (*heads)(json_t *list, const struct serve_tool *tools, size_t n_tools);
     bool marks_end_reasoning; /* a mark inside of reasoning ends it */
     bool marks_are_messages;  /* blocks are not calls alone: they are looked for without tools as well */
     const void *style;        /* for parts that several families share */
@@ -57,6 +59,8 @@ struct serve_parser {
     bool trim;                /* blanks are dropped until something else comes */
     bool gap;                 /* an empty line goes before the next text */
     bool reasoning_begins;    /* nothing of it was seen yet */
+    bool reasoning_cut;       /* by a mark of calls */
+    bool settled;             /* only text comes */
     struct serve_text blanks; /* behind the last text given out */
     struct serve_text raw;    /* taken, but not in an event yet: becomes text if this is no call after all */
     struct serve_text out;

@@ -15,13 +15,15 @@ static bool allocate(struct text_grammar_vocab *v, size_t n_tokens, size_t bytes
     v->offsets = malloc((n_tokens + 1) * sizeof *v->offsets);
     v->common = malloc((n_tokens + 1) * sizeof *v->common);
     v->ends = malloc((n_tokens + 1) * sizeof *v->ends);
+    v->controls = malloc((n_tokens + 1) * sizeof *v->controls);
     v->bytes = malloc(bytes + 1);
     v->exits = malloc(GRAMMAR_EXITS_MAX * sizeof *v->exits);
     const size_t depths = v->longest + 2u;
     v->begins = malloc(depths * sizeof *v->begins);
     v->ends_at = malloc(depths * sizeof *v->ends_at);
     v->nodes = malloc(depths * sizeof *v->nodes);
-    return v->ids && v->offsets && v->common && v->ends && v->bytes && v->exits && v->begins && v->ends_at && v->nodes;
+    return v->ids && v->offsets && v->common && v->ends && v->controls && v->bytes && v->exits && v->begins &&
+           v->ends_at && v->nodes;
 }
 
 /* Sorting: tokens with their texts side by side. */
@@ -66,7 +68,10 @@ static enum sluice_status fill(struct text_grammar_vocab *v, struct entry *entri
             v->ends[v->n_ends++] = (int32_t)id;
             continue;
         }
-        if (text_is_control(v->tokenizer, (int32_t)id)) continue;
+        if (text_is_control(v->tokenizer, (int32_t)id)) {
+            v->controls[v->n_controls++] = (int32_t)id;
+            continue;
+        }
         const size_t n = text_token_bytes(v->tokenizer, (int32_t)id, false, piece, sizeof piece);
         if (!n) continue;
         memcpy(texts + at, piece, n);
@@ -135,6 +140,7 @@ void text_grammar_vocab_destroy(struct text_grammar_vocab *v)
     free(v->offsets);
     free(v->common);
     free(v->ends);
+    free(v->controls);
     free(v->bytes);
     free(v->exits);
     free(v->begins);
@@ -148,7 +154,7 @@ uint64_t text_grammar_memory_bytes(const struct text_tokenizer *t, size_t n_voca
     uint32_t longest;
     const size_t n_tokens = text_n_vocab(t) < n_vocab ? text_n_vocab(t) : n_vocab;
     const uint64_t bytes = count_bytes(t, n_tokens, &longest), mask = n_vocab / 8 + 64;
-    return n_tokens * (4 + 4 + 2 + 4 + sizeof(struct entry)) + 2 * bytes +
+    return n_tokens * (4 + 4 + 2 + 4 + 4 + sizeof(struct entry)) + 2 * bytes +
            GRAMMAR_MASKS_MAX * (mask + GRAMMAR_EXITS_MAX * sizeof(struct grammar_exit) / 8) +
            GRAMMAR_EXITS_MAX * sizeof(struct grammar_exit) + n_answers * (ANSWER_BYTES + mask) + BUILD_BYTES;
 }

@@ -32,8 +32,8 @@ struct text_grammar_vocab {
     uint32_t *offsets; /* [n + 1] into bytes */
     uint16_t *common;  /* [n] */
     char *bytes;
-    int32_t *ends; /* tokens that end generation */
-    uint32_t n_ends;
+    int32_t *ends, *controls; /* tokens that end generation; other control tokens */
+    uint32_t n_ends, n_controls;
     uint32_t longest; /* bytes */
 
     struct grammar_mask masks[GRAMMAR_MASKS_MAX];

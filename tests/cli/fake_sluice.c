@@ -369,19 +369,50 @@ enum sluice_status sluice_chat_render_json(const sluice_engine *e, const char *v
 {
     return base_fail(err, SLUICE_ERR_USAGE, NULL, "not here");
 }
+struct sluice_grammar {
+    char **texts; /* [n] openers */
+    size_t n, n_said;
+    char said[1024]; /* the answer's beginning, without blanks */
+};
+
 enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, size_t bytes, sluice_grammar **out,
                                        struct sluice_error *err)
 {
-    *out = calloc(1, 1);
+    *out = calloc(1, sizeof **out);
     return SLUICE_OK;
 }
-void sluice_grammar_reset(sluice_grammar *g) {}
-void sluice_grammar_free(sluice_grammar *g) { free(g); }
+void sluice_grammar_reset(sluice_grammar *g) { g->n_said = 0; }
+void sluice_grammar_free(sluice_grammar *g)
+{
+    for (size_t i = 0; g && i < g->n; i++) free(g->texts[i]);
+    if (g) free(g->texts);
+    free(g);
+}
+enum sluice_status sluice_grammar_openers(sluice_grammar *g, const char *const *texts, size_t n,
+                                          struct sluice_error *err)
+{
+    g->texts = calloc(n + 1, sizeof *g->texts);
+    for (g->n = 0; g->n < n; g->n++) g->texts[g->n] = strdup(texts[g->n]);
+    return SLUICE_OK;
+}
+enum sluice_branch sluice_grammar_branch(const sluice_grammar *g)
+{
+    enum sluice_branch branch = SLUICE_BRANCH_DOCUMENT;
+    for (size_t i = 0; i < g->n; i++) {
+        const size_t bytes = strlen(g->texts[i]);
+        if (g->n_said >= bytes && !memcmp(g->said, g->texts[i], bytes)) return SLUICE_BRANCH_FREE;
+        if (g->n_said < bytes && !memcmp(g->said, g->texts[i], g->n_said)) branch = SLUICE_BRANCH_OPEN;
+    }
+    return branch;
+}
 /* The answer is what it is, and is hoped to be of that shape. */
 enum sluice_status sluice_sample_constrained(sluice_session *s, sluice_grammar *g, int32_t *id,
                                              struct sluice_error *err)
 {
-    return sluice_sample(s, id, err);
+    enum sluice_status status = sluice_sample(s, id, err);
+    const bool blank = !g->n_said && strchr(" \n", *id);
+    if (*id < BOS && !blank && g->n_said < sizeof g->said) g->said[g->n_said++] = (char)*id;
+    return status;
 }
 const char *sluice_chat_template(const sluice_engine *e) { return e->template; }
 size_t sluice_token_bytes(const sluice_engine *e, int32_t id, bool special, char *out)

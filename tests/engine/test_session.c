@@ -283,6 +283,48 @@ static void kv_types(void **state)
     for (int i = 0; i < 3; i++) free(rows[i]);
 }
 
+/* Openers: the document is held to its end if it is chosen, and behind an opener a token is drawn as without a grammar.
+ */
+static void both_ways(sluice_engine *e, sluice_session *s, sluice_grammar *g)
+{
+    const char *openers[] = {"<call>", ""};
+    const struct sluice_encode_options how = {.special = false};
+    struct sluice_sampling p;
+    int32_t ids[64], free_id, id;
+    size_t n;
+    const uint64_t *mask;
+    struct sluice_model_info info;
+    sluice_model_info(e, &info);
+    assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_DOCUMENT);
+    assert_int_equal(sluice_grammar_openers(g, openers, 2, &err), SLUICE_ERR_USAGE);
+    assert_true(sluice_grammar_complete(g)); /* as it was */
+    CHECK(sluice_grammar_openers(g, openers, 1, &err));
+    assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_OPEN);
+    CHECK(sluice_encode(e, "{", 1, &how, ids, 64, &n, &err));
+    CHECK(sluice_grammar_accept(g, ids[n - 1], &err));
+    assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_DOCUMENT);
+    sluice_grammar_reset(g); /* the openers stay */
+    CHECK(sluice_encode(e, "<call>", 6, &how, ids, 64, &n, &err));
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_OPEN);
+        assert_false(sluice_grammar_complete(g));
+        CHECK(sluice_grammar_accept(g, ids[i], &err));
+    }
+    assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_FREE);
+    assert_true(sluice_grammar_complete(g));
+    CHECK(sluice_grammar_mask(g, &mask, &err));
+    for (uint32_t i = 0; i < info.n_vocab; i++) assert_true(mask[i / 64] >> i % 64 & 1);
+    sluice_sampling_init(&p);
+    p.seed = 9;
+    CHECK(sluice_session_sampling(s, &p, &err));
+    CHECK(sluice_sample(s, &free_id, &err));
+    CHECK(sluice_session_sampling(s, &p, &err));
+    CHECK(sluice_sample_constrained(s, g, &id, &err));
+    assert_int_equal(id, free_id);
+    CHECK(sluice_grammar_openers(g, NULL, 0, &err));
+    assert_int_equal(sluice_grammar_branch(g), SLUICE_BRANCH_DOCUMENT);
+}
+
 /* An answer under a schema: JSON of that shape, of the most likely tokens among those that are allowed. */
 static void constrained(void **state)
 {
@@ -352,6 +394,7 @@ static void constrained(void **state)
         assert_int_equal(sluice_grammar_accept(g, text_ids[0], &err), SLUICE_ERR_USAGE);
     }
     free(logits);
+    both_ways(e, s, g);
     sluice_grammar_free(g);
     sluice_session_close(s);
     sluice_engine_close(e);

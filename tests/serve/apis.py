@@ -259,6 +259,21 @@ class Shapes(unittest.TestCase):
         self.assertNotIn("weather", self.server.post("/apply-template", {**body, "tool_choice": "none"})["prompt"])
         self.assertIn("weather", self.server.post("/apply-template", body)["prompt"])
 
+    def test_a_schema_and_tools(self):
+        """The real mask: the model answers with a document, or begins a call where the bias leads it there."""
+        tools = [{"type": "function", "function": f} for f in (TOOL, OTHER)]
+        body = self.chat(tools=tools, max_tokens=400, response_format={"type": "json_schema", "json_schema": {"name": "trip", "schema": SCHEMA}})
+        choice = self.server.post("/v1/chat/completions", body)["choices"][0]
+        self.assertEqual((choice["finish_reason"], "tool_calls" in choice["message"]), ("stop", False))
+        self.good(choice["message"]["content"])
+        less = self.server.post("/tokenize", {"content": "<"})["tokens"][-1]
+        lead = {**body, "max_tokens": 40, "logit_bias": {str(less): 100}}
+        text = self.server.post("/v1/chat/completions", lead)["choices"][0]["message"]["content"]
+        self.assertTrue(text.startswith("<tool_call><<<<"), text)  # the mark, and behind it what it likes: no call in the end
+        self.assertNotIn("<", self.server.post("/v1/chat/completions", {**lead, "tool_choice": "none"})["choices"][0]["message"]["content"])
+        anything = {**body, "max_tokens": 8, "response_format": {"type": "json_object"}}
+        self.assertEqual(self.server.post("/v1/chat/completions", anything)["choices"][0]["message"]["content"].strip()[0], "{")
+
     def test_calls_of_the_other_apis(self):
         body = self.chat(tools=[{"name": "weather", "input_schema": SCHEMA}], tool_choice={"type": "tool", "name": "weather"})
         answer = self.server.post("/v1/messages", body)

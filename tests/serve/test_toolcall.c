@@ -414,12 +414,100 @@ static void test_families(void **state)
     }
 }
 
+/* A parser of that family with the tools, which shows what it finds in `a`. */
+static struct serve_parser *parser_of(const struct serve_family *f)
+{
+    struct serve_parser *p;
+    const struct serve_parser_options o = {.family = f, .tools = tools(), .n_tools = 3, .event = take, .user = &a};
+    memset(&a, 0, sizeof a);
+    assert_int_equal(serve_parser_create(&o, &p, NULL), SLUICE_OK);
+    return p;
+}
+
+static void feed(struct serve_parser *p, const char *text, size_t bytes)
+{
+    assert_int_equal(serve_parser_feed(p, text, bytes, NULL), SLUICE_OK);
+}
+
+/* Every opener of a family begins calls; those without a mark are heads of calls. */
+static void test_openers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; serve_family_at(i); i++) {
+        const struct serve_family *f = serve_family_at(i);
+        const char *name = serve_family_name(f);
+        json_t *list = serve_family_openers(f, tools(), 3), *opener;
+        size_t k;
+        assert_int_equal(serve_family_calls(f), strcmp(name, "plain") != 0);
+        assert_int_equal(json_array_size(list) > 0, strcmp(name, "plain") != 0 && strcmp(name, "harmony") != 0);
+        json_array_foreach(list, k, opener)
+        {
+            struct serve_parser *p = parser_of(f);
+            feed(p, json_string_value(opener), json_string_length(opener));
+            if (a.n && !a.in_call) fail_msg("%s: '%s' is text: %s", name, json_string_value(opener), a.at);
+            if (json_string_value(opener)[0] == '{') {
+                feed(p, "}}", 2);
+                assert_int_equal(serve_parser_calls(p), 1);
+            }
+            serve_parser_destroy(p);
+        }
+        json_decref(list);
+    }
+}
+
+/* Of a document every byte is text, whatever it holds and whenever it is known that it is one. */
+static void test_settled(void **state)
+{
+    static const char head
+        [] = "<|channel|>final<|message|>",
+    document[] =
+        "{\"name\": \"Zoe\", \"t\": "
+        "\"<tool_call>{<function=f>[TOOL_CALLS]f[ARGS]{}<TOOLCALL>[<|python_tag|>{<|end|><|start|>"
+        "<|call|><｜tool▁calls▁begin｜><｜DSML｜tool_calls><|tool_calls_section_begin|><minimax:tool_call></think>\"}";
+    char whole[sizeof document + 8];
+    (void)state;
+    snprintf(whole, sizeof whole, "T(%s)", document);
+    for (size_t i = 0; serve_family_at(i); i++)
+        for (size_t at = 0; at < 20; at++) {
+            struct serve_parser *p = parser_of(serve_family_at(i));
+            if (!strcmp(serve_family_name(serve_family_at(i)), "harmony")) feed(p, head, sizeof head - 1);
+            for (size_t k = 0; k < sizeof document - 1; k++) {
+                if (k == at) serve_parser_settle(p);
+                feed(p, document + k, 1);
+            }
+            assert_int_equal(serve_parser_end(p, NULL), SLUICE_OK);
+            group(&a, 0);
+            if (strcmp(a.at, whole)) fail_msg("%s, known at %zu: %s", serve_family_name(serve_family_at(i)), at, a.at);
+            serve_parser_destroy(p);
+        }
+}
+
+static void test_calls_from_thought(void **state)
+{
+    static const struct {
+        const char *family, *text;
+        bool cut;
+    } cases[] = {{"mistral", "<think>hm[TOOL_CALLS]", true},
+                 {"mistral", "<think>hm</think>[TOOL_CALLS]", false},
+                 {"kimi", "<think>hm<|tool_call_begin|>", true},
+                 {"hermes", "<think>hm<tool_call>", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct serve_parser *p = parser_of(serve_family_find(cases[i].family));
+        feed(p, cases[i].text, strlen(cases[i].text));
+        assert_int_equal(serve_parser_calls_from_thought(p), cases[i].cut);
+        serve_parser_destroy(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),    cmocka_unit_test(test_ends_anywhere), cmocka_unit_test(test_wrong_bytes),
-        cmocka_unit_test(test_joined),   cmocka_unit_test(test_large),         cmocka_unit_test(test_families),
-        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_cases),       cmocka_unit_test(test_ends_anywhere),
+        cmocka_unit_test(test_wrong_bytes), cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_large),       cmocka_unit_test(test_families),
+        cmocka_unit_test(test_too_many),    cmocka_unit_test(test_openers),
+        cmocka_unit_test(test_settled),     cmocka_unit_test(test_calls_from_thought),
     };
     return cmocka_run_group_tests(tests, load, unload) ? 1 : 0;
 }

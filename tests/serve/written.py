@@ -203,6 +203,59 @@ for name in FAMILIES:
     setattr(Families, "test_" + name, lambda self, name=name: self.check(name))
 
 
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "t": {"type": "string"}}, "required": ["name", "t"]}
+FORMAT = {CHAT: {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}},
+          RESPONSES: {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}},
+          MESSAGES: {"output_format": {"type": "json_schema", "schema": SCHEMA}}}
+
+
+class ToolsAndFormats(Written):
+    """The model calls tools, or answers with a document: then the marks of calls in it are text."""
+
+    def both(self, template, settings, answer, check):
+        server = self.serve(settings, template, answer)
+        for path, ways in WAYS.items():
+            for way in ways:
+                check(way(server, {**body_of(path), **FORMAT[path]}), path)
+
+    def test_each_family(self):
+        for family, (template, answer, (reasoning, _, calls)) in FAMILIES.items():
+            answer = answer.replace("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant", "").replace("I look.", "").removeprefix("<think>\n")
+            settings = "opened" if answer.startswith("hm") else ""
+
+            def calling(a, path):
+                self.assertEqual((a.reasoning, a.text.strip()), (reasoning, ""), (family, path))
+                self.assertEqual([(name, json.loads(arguments)) for name, _, arguments in a.calls], [(name, arguments) for name, _, arguments in calls])
+                self.assertEqual(a.end, {CHAT: "tool_calls", MESSAGES: "tool_use", RESPONSES: "completed"}[path])
+
+            self.both(template, settings, answer, calling)
+            document = json.dumps({"name": "Zoe", "t": "%s %s" % (template, answer)}, ensure_ascii=False)
+            head = answer[:answer.index("</think>") + 8] if "</think>" in answer else ""
+            if family == "harmony":
+                head = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
+
+            def answering(a, path):
+                self.assertEqual((a.reasoning, a.text, a.calls), (reasoning, document, []), (family, path))
+                self.assertEqual(a.end, {CHAT: "stop", MESSAGES: "end_turn", RESPONSES: "completed"}[path])
+
+            self.both(template, settings, head + document, answering)
+
+    def test_a_call_that_ends_the_reasoning(self):
+        def calling(a, path):
+            self.assertEqual((a.reasoning, a.text, [c[0] for c in a.calls]), ("hm", "", ["g"]), path)
+
+        self.both("[TOOL_CALLS]", "opened", "hm[TOOL_CALLS]g[ARGS]{}", calling)
+
+    def test_refusals(self):
+        server = self.serve("", "a template of no family", "{}")
+        for path in WAYS:
+            body, choice = {**body_of(path), **FORMAT[path]}, {"type": "any"} if path == MESSAGES else "required"
+            for stream in (False, True):
+                self.assertIn("no such family", server.post(path, {**body, "stream": stream}, code=400)["error"]["message"])
+                self.assertIn("both", server.post(path, {**body, "stream": stream, "tool_choice": choice}, code=400)["error"]["message"])
+            server.post(path, {**body, "tool_choice": {"type": "none"} if path == MESSAGES else "none"})
+
+
 class Streams(Written):
     def test_arguments_come_as_they_are_written(self):
         server = self.serve("pace=1", *FAMILIES["hermes"][:2])

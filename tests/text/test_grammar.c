@@ -78,17 +78,21 @@ static size_t byte_character(unsigned byte, char *out)
 static void make_small(void)
 {
     static const char *const more[] = {
-        "{\"",      "\":",    "\": ",     "\": \"",   "\", \"",   "\"}",       "\"]",          "]}",       "}}",
-        "},",       "}, ",    "[[",       "[{",       "[\"",      ", ",        " \"",          "  ",       "    ",
-        "\n\n",     "\n  ",   "tr",       "true",     "false,",   "null",      "null}",        "12",       "0.",
-        ".5",       "e1",     "-1",       "na",       "name",     "name\"",    "\"name\": \"", "age",      "\xe6\x97",
-        "\x97\xa5", "\xa5\"", "\xf0\x9f", "\x98\x80", "\x80\xe6", "é",         "\xc3",         "\xa9x",    "\\u",
-        "\\uD8",    "3D\\u",  "dE",       "\\\"",     "\\n",      "\\",        "abcde",        "abc\"",    "reddish",
-        "red\"",    "ab\": ", "a\"",      "a\":",     "next\":",  "{\"v\": 1", "nul",          "null, \"", "true}",
-        "{}",       "[]",     "[]}",      "\"\"",     "\"\":",    "\x01"};
-    static char texts[330][64];
-    const char *list[330];
-    int32_t types[330];
+        "{\"",      "\":",         "\": ",    "\": \"",    "\", \"",   "\"}",          "\"]",
+        "]}",       "}}",          "},",      "}, ",       "[[",       "[{",           "[\"",
+        ", ",       " \"",         "  ",      "    ",      "\n\n",     "\n  ",         "tr",
+        "true",     "false,",      "null",    "null}",     "12",       "0.",           ".5",
+        "e1",       "-1",          "na",      "name",      "name\"",   "\"name\": \"", "age",
+        "\xe6\x97", "\x97\xa5",    "\xa5\"",  "\xf0\x9f",  "\x98\x80", "\x80\xe6",     "é",
+        "\xc3",     "\xa9x",       "\\u",     "\\uD8",     "3D\\u",    "dE",           "\\\"",
+        "\\n",      "\\",          "abcde",   "abc\"",     "reddish",  "red\"",        "ab\": ",
+        "a\"",      "a\":",        "next\":", "{\"v\": 1", "nul",      "null, \"",     "true}",
+        "{}",       "[]",          "[]}",     "\"\"",      "\"\":",    "\x01",         "<tool",
+        "_call>",   "<tool_call>", "call>\n", "l>\xe6",    "\n\n<",    "f\", \"p",     "{\"name\": \"f\"",
+        "[\"C",     "12x"};
+    static char texts[360][64];
+    const char *list[360];
+    int32_t types[360];
     size_t n = 0;
     struct meta m = {0};
     for (unsigned b = 0; b < 256; b++, n++) texts[n][byte_character(b, texts[n])] = '\0';
@@ -99,9 +103,10 @@ static void make_small(void)
     }
     strcpy(texts[n++], "<end>");
     strcpy(texts[n++], "<other>");
+    strcpy(texts[n++], "[CALL]");
     for (size_t i = 0; i < n; i++) {
         list[i] = texts[i];
-        types[i] = i + 2 >= n ? 3 : 1;
+        types[i] = i + 3 >= n ? 3 : 1;
     }
     static const char *const merges[] = {"a b"};
     meta_str(&m, "tokenizer.ggml.model", "gpt2");
@@ -109,7 +114,7 @@ static void make_small(void)
     meta_strs(&m, "tokenizer.ggml.tokens", list, n);
     meta_i32s(&m, "tokenizer.ggml.token_type", types, n);
     meta_strs(&m, "tokenizer.ggml.merges", merges, 1);
-    meta_u32(&m, "tokenizer.ggml.eos_token_id", (uint32_t)n - 2);
+    meta_u32(&m, "tokenizer.ggml.eos_token_id", (uint32_t)n - 3);
     made = meta_open(&m);
     small = tokenizer_of(made);
 }
@@ -151,7 +156,7 @@ static struct text_answer *answer_of(const struct text_grammar *g, struct text_g
 {
     struct text_answer *a;
     struct sluice_error err;
-    assert_int_equal(text_answer_create(g, v, &a, &err), SLUICE_OK);
+    assert_int_equal(text_answer_create(g, NULL, v, &a, &err), SLUICE_OK);
     return a;
 }
 
@@ -529,13 +534,190 @@ static void test_limits(void **state)
     free(text);
 }
 
+/* ---- openers ---- */
+
+/* What may stand before a document, and before an opener. */
+static bool is_space(const char *text, size_t n)
+{
+    if (n <= 1) return !n || *text == ' ' || *text == '\n';
+    const size_t lines = text[0] != '\n' ? 0 : text[1] == '\n' ? 2 : 1;
+    size_t blanks = lines;
+    while (blanks < n && (text[blanks] == ' ' || text[blanks] == '\t')) blanks++;
+    return lines && blanks == n && n - lines <= 32;
+}
+
+enum opening { OPENING_NONE, OPENING_BEGUN, OPENING_WHOLE };
+
+/* Whether a text begins one of the openers, or holds it. */
+static enum opening opening_of(const char *text, size_t n, const char *const *openers)
+{
+    enum opening best = OPENING_NONE;
+    for (size_t at = 0; at <= n; at++)
+        for (size_t i = 0; openers[i] && is_space(text, at); i++) {
+            const size_t most = strlen(openers[i]), rest = n - at < most ? n - at : most;
+            if (memcmp(text + at, openers[i], rest) != 0) continue;
+            const enum opening now = rest == most ? OPENING_WHOLE : OPENING_BEGUN;
+            if (now > best) best = now;
+        }
+    return best;
+}
+
+static struct text_grammar *openers_of(const char *const *texts)
+{
+    struct text_grammar *g;
+    struct sluice_error err;
+    size_t n = 0;
+    while (texts[n]) n++;
+    assert_int_equal(text_grammar_openers(texts, n, &g, &err), SLUICE_OK);
+    return g;
+}
+
+struct opener_case {
+    const char *schema, *openers[3], *said[10];
+};
+static const struct opener_case opener_cases[] = {
+    {"{\"type\": \"object\"}",
+     {"<tool_call>"},
+     {"", " ", "\n", "\n\n", "\n\n ", "<", "<tool", "\n<tool_c", "{\"", "{\"<tool_call"}},
+    {"{\"type\": \"object\"}", {"<tool_call>"}, {"<tool_call>", "<tool_call>\xe6", "\n\n<tool_call>\n{", "{}"}},
+    {"{\"type\": \"array\"}", {"[CALL]", "<other>"}, {"", "[", "[C", "[\"C", "\n[CALL", "[CALL]", "<oth", "<other>["}},
+    {"{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\"}}, \"required\": [\"name\"]}",
+     {"{\"name\": \"f\", \"parameters\": {", "{\"name\": \"fa\", \"parameters\": {"},
+     {"", "{", "{\"name\": \"", "{\"name\": \"f", "{\"name\": \"f\"", "{\"name\": \"f\", ", "{\"name\": \"fan",
+      "{\"name\": \"f\", \"p", "{\"name\": \"f\", \"parameters\": {", "{\"name\": \"f\"}"}},
+    {"{\"type\": \"integer\"}", {"123", "12x"}, {"", "1", "12", "123", "122", "12x]", "-"}},
+    {"{\"type\": \"string\", \"maxLength\": 3}",
+     {"日本", "\"日\""},
+     {"", "\xe6", "\xe6\x97", "日", "日\xe6\x9c", "\"\xe6", "\"日", "\"日\"", "\"日x"}},
+};
+
+/* At each place, for each token: the mask, accepting it, and where that leads, against the two ways looked at apart. */
+static void check_place(const struct text_grammar *g, const struct text_grammar *way, const char *const *openers,
+                        const char *said)
+{
+    struct text_answer *a = NULL, *d = NULL;
+    struct sluice_error err;
+    const uint64_t *mask;
+    const size_t n_said = strlen(said), n = text_n_vocab(small);
+    for (size_t id = 0; id < n + 7; id++) {
+        char text[256];
+        assert_int_equal(text_answer_create(g, way, small_vocab, &a, &err), SLUICE_OK);
+        d = answer_of(g, small_vocab);
+        memcpy(text, said, n_said);
+        const enum opening before = opening_of(said, n_said, openers);
+        bool document = !text_answer_accept_bytes(d, said, n_said, &err);
+        if (text_answer_accept_bytes(a, said, n_said, &err)) fail_msg("'%s': %s", said, err.message);
+        assert_int_equal(text_answer_branch(a), before == OPENING_WHOLE ? TEXT_BRANCH_FREE
+                                                : before                ? TEXT_BRANCH_OPEN
+                                                                        : TEXT_BRANCH_DOCUMENT);
+        const bool over = before == OPENING_WHOLE || (document && text_answer_complete(d));
+        assert_int_equal(text_answer_complete(a), over);
+        const bool ends = text_ends_generation(small, (int32_t)id),
+                   control = id < n && text_is_control(small, (int32_t)id);
+        const size_t bytes = id < n ? text_token_bytes(small, (int32_t)id, control, text + n_said, 64) : 0;
+        const enum opening after = opening_of(text, n_said + bytes, openers);
+        document = document && bytes && !control && !text_answer_accept_bytes(d, text + n_said, bytes, &err);
+        bool fits = document || (bytes && after);
+        if (ends) fits = over;
+        if (before == OPENING_WHOLE) fits = true;
+        assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+        if (in(mask, id) != fits) fail_msg("'%s' and '%.*s': mask %d", said, (int)bytes, text + n_said, in(mask, id));
+        assert_int_equal(text_answer_accept(a, (int32_t)id, &err), fits ? SLUICE_OK : SLUICE_ERR_USAGE);
+        if (fits && before != OPENING_WHOLE && !ends)
+            assert_int_equal(text_answer_branch(a), after == OPENING_WHOLE ? TEXT_BRANCH_FREE
+                                                    : after                ? TEXT_BRANCH_OPEN
+                                                                           : TEXT_BRANCH_DOCUMENT);
+        text_answer_destroy(a);
+        text_answer_destroy(d);
+    }
+}
+
+static void test_openers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof opener_cases / sizeof *opener_cases; i++) {
+        const struct opener_case *c = &opener_cases[i];
+        struct text_grammar *g = grammar_of(c->schema), *way = openers_of(c->openers);
+        for (size_t k = 0; k < 10 && c->said[k]; k++) check_place(g, way, c->openers, c->said[k]);
+        text_grammar_destroy(way);
+        text_grammar_destroy(g);
+    }
+}
+
+/* Random walks go both ways: to a document that fits, or through an opener to anything. */
+static void test_walks_both_ways(void **state)
+{
+    static const char *const openers[] = {"<tool_call>", "[CALL]", NULL};
+    static const char schema[] = "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"maxItems\": 3}";
+    struct sluice_error err;
+    struct text_answer *a;
+    struct text_grammar *g = grammar_of(schema), *way = openers_of(openers);
+    json_t *s = parse(schema, strlen(schema));
+    unsigned n_free = 0, n_documents = 0;
+    (void)state;
+    assert_int_equal(text_answer_create(g, way, small_vocab, &a, &err), SLUICE_OK);
+    for (unsigned turn = 0; turn < 200; turn++) {
+        struct document d = {.n = 0};
+        const uint64_t *mask;
+        bool over = false;
+        text_answer_reset(a);
+        while (!over && text_answer_branch(a) != TEXT_BRANCH_FREE) {
+            assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+            const int32_t id = choose(small, mask, d.n > 40);
+            assert_int_equal(text_answer_accept(a, id, &err), SLUICE_OK);
+            over = text_ends_generation(small, id);
+            if (!over) d.n += text_token_bytes(small, id, true, d.at + d.n, sizeof d.at - d.n);
+        }
+        if (over) {
+            json_t *value = parse(d.at, d.n);
+            assert_int_equal(text_answer_branch(a), TEXT_BRANCH_DOCUMENT);
+            if (!value || !check_fits(s, s, value)) fail_msg("%.*s", (int)d.n, d.at);
+            json_decref(value);
+            n_documents++;
+            continue;
+        }
+        n_free++;
+        assert_int_equal(opening_of(d.at, d.n, openers), OPENING_WHOLE);
+        assert_true(text_answer_complete(a));
+        assert_int_equal(text_answer_mask(a, &mask, &err), SLUICE_OK);
+        for (size_t id = 0; id < text_answer_mask_words(a) * 64; id++)
+            assert_int_equal(in(mask, id), id < text_n_vocab(small) + 7);
+        assert_int_equal(text_answer_accept(a, (int32_t)text_n_vocab(small) + 7, &err), SLUICE_ERR_USAGE);
+        assert_int_equal(text_answer_accept(a, -1, &err), SLUICE_ERR_USAGE);
+    }
+    assert_true(n_free > 10 && n_documents > 10);
+    json_decref(s);
+    text_answer_destroy(a);
+    text_grammar_destroy(way);
+    text_grammar_destroy(g);
+}
+
+static void test_opener_limits(void **state)
+{
+    static char long_text[TEXT_OPENERS_BYTES_MAX + 1];
+    const char *texts[] = {"a", ""};
+    struct text_grammar *way;
+    struct sluice_error err;
+    (void)state;
+    assert_int_equal(text_grammar_openers(texts, 2, &way, &err), SLUICE_ERR_USAGE);
+    assert_null(way);
+    memset(long_text, 'x', sizeof long_text - 1);
+    texts[0] = long_text;
+    assert_int_equal(text_grammar_openers(texts, 1, &way, &err), SLUICE_OK);
+    text_grammar_destroy(way);
+    texts[1] = "y";
+    assert_int_equal(text_grammar_openers(texts, 2, &way, &err), SLUICE_ERR_USAGE);
+    assert_null(way);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_walks),     cmocka_unit_test(test_walks_of_the_bundled_model),
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_wrong_documents),
-        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_walks),           cmocka_unit_test(test_walks_of_the_bundled_model),
+        cmocka_unit_test(test_documents),       cmocka_unit_test(test_wrong_documents),
+        cmocka_unit_test(test_bounds),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),          cmocka_unit_test(test_openers),
+        cmocka_unit_test(test_walks_both_ways), cmocka_unit_test(test_opener_limits),
     };
     return cmocka_run_group_tests(tests, open_vocabularies, close_vocabularies) ? 1 : 0;
 }
