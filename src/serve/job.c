@@ -157,37 +157,46 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
     return st;
 }
 
-static enum sluice_status set_openers(struct job *j, const struct serve_tool *tools, size_t n, struct sluice_error *err)
+/* Beside the document: calls, where there are tools that may be called, and reasoning that the model opens itself. */
+static json_t *list_openers(struct job *j, const char *thought)
 {
-    json_t *list = serve_family_openers(j->x->server->family, tools, n);
-    const size_t n_texts = json_array_size(list);
-    const char **texts = calloc(n_texts + 1, sizeof *texts);
+    const struct serve_request *r = &j->x->request;
+    const size_t n = r->forced_call ? 0 : json_array_size(r->tools);
+    struct serve_tool *tools = calloc(n + 1, sizeof *tools);
+    if (!tools) return NULL;
+    if (n) list_tools(r, tools);
+    json_t *list = n ? serve_family_openers(j->x->server->family, tools, n) : json_array();
+    free(tools);
+    if (!list || !thought || !json_array_append_new(list, json_string(thought))) return list;
+    json_decref(list);
+    return NULL;
+}
+
+static enum sluice_status set_openers(struct job *j, const char *thought, struct sluice_error *err)
+{
+    json_t *list = list_openers(j, thought);
+    const size_t n = json_array_size(list);
+    const char **texts = calloc(n + 1, sizeof *texts);
     enum sluice_status st;
-    for (size_t i = 0; texts && i < n_texts; i++) texts[i] = json_string_value(json_array_get(list, i));
+    for (size_t i = 0; texts && i < n; i++) texts[i] = json_string_value(json_array_get(list, i));
     if (!list || !texts)
-        st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ways to begin a call");
+        st = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the ways to begin an answer");
     else
-        st = sluice_grammar_openers(j->grammar, texts, n_texts, err);
+        st = sluice_grammar_openers(j->grammar, texts, n, err);
     free(texts);
     json_decref(list);
     return st;
 }
 
-/* What the answer may be: the document, or calls where there are tools that may be called. */
 static enum sluice_status open_grammar(struct job *j, struct sluice_error *err)
 {
     const struct serve_request *r = &j->x->request;
-    const size_t n = json_array_size(r->tools);
     enum sluice_status st =
         sluice_grammar_json(j->engine, r->schema[0] ? r->schema : NULL, strlen(r->schema), &j->grammar, err);
     if (st == SLUICE_ERR_USAGE) j->refused = r->schema_from;
-    if (st || !n || r->forced_call) return st;
-    struct serve_tool *tools = calloc(n, sizeof *tools);
-    if (!tools) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for %zu tools", n);
-    list_tools(r, tools);
-    st = set_openers(j, tools, n, err);
+    if (st) return st;
+    st = set_openers(j, j->parser ? serve_parser_thought_begin(j->parser) : NULL, err);
     if (st == SLUICE_ERR_USAGE) j->refused = "tools";
-    free(tools);
     return st;
 }
 
@@ -364,6 +373,22 @@ static void close_thought(struct job *j)
     j->n_closing = n;
 }
 
+/* What a model thinks before it answers is free, and so is a call that begins in the middle of that. */
+static enum sluice_status bound_token(struct job *j, int32_t *id, struct sluice_error *err)
+{
+    enum sluice_status st = SLUICE_OK;
+    if (j->parser && serve_parser_reasons(j->parser)) {
+        j->thinks = j->thinks || sluice_grammar_branch(j->grammar) == SLUICE_BRANCH_FREE;
+        return sluice_sample(j->session, id, err);
+    }
+    if (j->parser && serve_parser_calls_from_thought(j->parser)) return sluice_sample(j->session, id, err);
+    if (j->thinks) st = set_openers(j, NULL, err); /* that is over, and the answer begins here */
+    j->thinks = false;
+    if (!st) st = sluice_sample_constrained(j->session, j->grammar, id, err);
+    if (!st && j->parser && sluice_grammar_branch(j->grammar) == SLUICE_BRANCH_DOCUMENT) serve_parser_settle(j->parser);
+    return st;
+}
+
 /* The next token: the model's, or of the mark that ends its reasoning. */
 static enum sluice_status next_token(struct job *j, int32_t *id, struct sluice_error *err)
 {
@@ -372,13 +397,7 @@ static enum sluice_status next_token(struct job *j, int32_t *id, struct sluice_e
         *id = j->closing[j->n_closed++];
         return SLUICE_OK;
     }
-    /* What a model thinks before it answers is free, and so is a call that begins in the middle of that. */
-    const bool bound =
-        j->grammar && !(j->parser && (serve_parser_reasons(j->parser) || serve_parser_calls_from_thought(j->parser)));
-    if (!bound) return sluice_sample(j->session, id, err);
-    const enum sluice_status st = sluice_sample_constrained(j->session, j->grammar, id, err);
-    if (!st && j->parser && sluice_grammar_branch(j->grammar) == SLUICE_BRANCH_DOCUMENT) serve_parser_settle(j->parser);
-    return st;
+    return j->grammar ? bound_token(j, id, err) : sluice_sample(j->session, id, err);
 }
 
 void job_token(struct job *j, size_t room)

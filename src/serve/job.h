@@ -35,6 +35,7 @@ struct job {
     const char *refused;         /* the parameter that the request failed for, or NULL; a constant */
     struct serve_parser *any;    /* of a call that was asked for, if it is one of several tools; else NULL */
     bool forced_begun;
+    bool thinks;        /* it has opened its reasoning itself, as one way to begin an answer */
     bool parser_failed; /* memory ran out */
     bool progress_over; /* the end of the prompt was told */
     bool calls_over;    /* the one call that was wanted is there */

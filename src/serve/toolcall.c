@@ -79,6 +79,7 @@ static void choose_thoughts(struct serve_parser *p, const struct serve_parser_op
     for (size_t i = 0; o->chat_template && i < sizeof thoughts / sizeof *thoughts; i++)
         if (serve_holds(o->chat_template, o->chat_template_bytes, thoughts[i][1])) {
             which = i;
+            p->think_known = true;
             break;
         }
     p->think_begin = thoughts[which][0];
@@ -275,6 +276,11 @@ bool serve_parser_reasons(const struct serve_parser *p)
 {
     if (p->family->marks_are_messages) return p->mode != SERVE_MODE_BLOCK || !serve_harmony_answers(p);
     return p->mode == SERVE_MODE_REASONING;
+}
+
+const char *serve_parser_thought_begin(const struct serve_parser *p)
+{
+    return p->mode == SERVE_MODE_START && p->think_known ? p->think_begin : NULL;
 }
 
 bool serve_parser_calls_from_thought(const struct serve_parser *p) { return p->reasoning_cut; }

@@ -85,6 +85,8 @@ bool serve_parser_calls_from_thought(const struct serve_parser *p);
 /* The answer is a document: its rest is text, whatever marks stand in it. A call that seemed to begin is none. */
 void serve_parser_settle(struct serve_parser *p);
 const char *serve_parser_thought_end(const struct serve_parser *p); /* the mark that ends reasoning, or NULL */
-void serve_parser_destroy(struct serve_parser *p);                  /* NULL is allowed */
+/* The mark with which the answer may still open reasoning; NULL: it may not, or the template knows no such mark. */
+const char *serve_parser_thought_begin(const struct serve_parser *p);
+void serve_parser_destroy(struct serve_parser *p); /* NULL is allowed */
 
 #endif

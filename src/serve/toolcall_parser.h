@@ -48,6 +48,7 @@ struct serve_parser {
     char *names; /* theirs */
     bool no_reasoning, hold;
     const char *think_begin, *think_end; /* NULL: none */
+    bool think_known;                    /* the template has them */
     serve_event_fn *event;
     void *user;
 

@@ -381,16 +381,22 @@ enum sluice_status sluice_grammar_json(sluice_engine *e, const char *schema, siz
     *out = calloc(1, sizeof **out);
     return SLUICE_OK;
 }
+static void drop_openers(sluice_grammar *g)
+{
+    for (size_t i = 0; i < g->n; i++) free(g->texts[i]);
+    free(g->texts);
+    *g = (sluice_grammar){0};
+}
 void sluice_grammar_reset(sluice_grammar *g) { g->n_said = 0; }
 void sluice_grammar_free(sluice_grammar *g)
 {
-    for (size_t i = 0; g && i < g->n; i++) free(g->texts[i]);
-    if (g) free(g->texts);
+    if (g) drop_openers(g);
     free(g);
 }
 enum sluice_status sluice_grammar_openers(sluice_grammar *g, const char *const *texts, size_t n,
                                           struct sluice_error *err)
 {
+    drop_openers(g);
     g->texts = calloc(n + 1, sizeof *g->texts);
     for (g->n = 0; g->n < n; g->n++) g->texts[g->n] = strdup(texts[g->n]);
     return SLUICE_OK;

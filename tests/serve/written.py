@@ -220,7 +220,8 @@ class ToolsAndFormats(Written):
 
     def test_each_family(self):
         for family, (template, answer, (reasoning, _, calls)) in FAMILIES.items():
-            answer = answer.replace("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant", "").replace("I look.", "").removeprefix("<think>\n")
+            answer = answer.replace("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant", "").replace("I look.", "")
+            template += "</think>" if "<think>" in answer else ""
             settings = "opened" if answer.startswith("hm") else ""
 
             def calling(a, path):
@@ -239,6 +240,16 @@ class ToolsAndFormats(Written):
                 self.assertEqual(a.end, {CHAT: "stop", MESSAGES: "end_turn", RESPONSES: "completed"}[path])
 
             self.both(template, settings, head + document, answering)
+
+    def test_reasoning_that_the_model_opens(self):
+        document = '{"name": "Zoe", "t": "<think>"}'
+        server = self.serve("", "<tool_call></think>", "\n<think>hm</think>\n\n" + document)
+        for path, ways in WAYS.items():
+            for way in ways:
+                a = way(server, {k: v for k, v in {**body_of(path), **FORMAT[path]}.items() if k != "tools"})
+                self.assertEqual((a.reasoning, a.text, a.calls), ("hm", document, []))
+                a = way(server, {**body_of(path, tools=tools_of(path)[:1]), "tool_choice": {"type": "any"} if path == MESSAGES else "required"})
+                self.assertEqual((a.reasoning, a.text, json.loads(a.calls[0][2])), ("hm", "", json.loads(document)))
 
     def test_a_call_that_ends_the_reasoning(self):
         def calling(a, path):
