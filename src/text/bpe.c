@@ -190,15 +190,21 @@ static void push_pair(const struct text_bpe *b, struct text_bpe_work *w, uint32_
     if (slot != 0) text_heap_push(&w->heap, (uint64_t)(slot - 1) << 32 | left);
 }
 
-static void merge_all(const struct text_bpe *b, struct text_bpe_work *w, uint32_t n)
+static enum sluice_status merge_all(const struct text_bpe *b, struct text_bpe_work *w, uint32_t n,
+                                    struct text_steps *steps, struct sluice_error *err)
 {
+    enum sluice_status status = SLUICE_OK;
     w->heap.n = 0;
     for (uint32_t i = 0; i < n; i++) {
         w->before[i] = i == 0 ? NOWHERE : i - 1;
         w->after[i] = i + 1 == n ? NOWHERE : i + 1;
     }
-    for (uint32_t i = 0; i + 1 < n; i++) push_pair(b, w, i);
-    while (w->heap.n > 0) {
+    for (uint32_t i = 0; i + 1 < n && !status; i++) {
+        push_pair(b, w, i);
+        status = text_step(steps, err);
+    }
+    while (!status && w->heap.n > 0) {
+        status = text_step(steps, err);
         uint64_t key = text_heap_pop(&w->heap);
         const struct text_merge *m = &b->merges[key >> 32];
         uint32_t left = (uint32_t)key, right = w->after[left];
@@ -210,10 +216,11 @@ static void merge_all(const struct text_bpe *b, struct text_bpe_work *w, uint32_
         if (w->before[left] != NOWHERE) push_pair(b, w, w->before[left]);
         push_pair(b, w, left);
     }
+    return status;
 }
 
 enum sluice_status text_bpe_word(const struct text_bpe *b, struct text_bpe_work *w, const char *word, size_t bytes,
-                                 int32_t unknown, size_t *n, struct sluice_error *err)
+                                 int32_t unknown, struct text_steps *steps, size_t *n, struct sluice_error *err)
 {
     enum sluice_status status = make_room(w, bytes, err);
     if (status != SLUICE_OK) return status;
@@ -235,7 +242,8 @@ enum sluice_status text_bpe_word(const struct text_bpe *b, struct text_bpe_work 
             w->ids[symbols++] = id;
         }
     }
-    merge_all(b, w, symbols);
+    status = merge_all(b, w, symbols, steps, err);
+    if (status != SLUICE_OK) return status;
     *n = 0;
     for (uint32_t i = 0; i < symbols; i++)
         if (w->ids[i] != TEXT_NO_TOKEN) w->ids[(*n)++] = w->ids[i];

@@ -5,6 +5,7 @@
 
 #include "text/heap.h"
 #include "text/vocab.h"
+#include "text/watch.h"
 
 struct text_bpe {
     const struct text_vocab *vocab;
@@ -33,9 +34,9 @@ void text_bpe_work_free(struct text_bpe_work *w);
 size_t text_bpe_memory_bytes(const struct text_bpe *b);
 
 /* The tokens of a word, left in w->ids (*n of them). A byte without a token gives `unknown`, or an error if that is
- * TEXT_NO_TOKEN. O(bytes log bytes). */
+ * TEXT_NO_TOKEN; SLUICE_CANCELLED where `steps` says so. O(bytes log bytes). */
 enum sluice_status text_bpe_word(const struct text_bpe *b, struct text_bpe_work *w, const char *word, size_t bytes,
-                                 int32_t unknown, size_t *n, struct sluice_error *err);
+                                 int32_t unknown, struct text_steps *steps, size_t *n, struct sluice_error *err);
 /* The token of U+FFFD, or of '?', for bytes without a token; or TEXT_NO_TOKEN. */
 int32_t text_bpe_replacement(const struct text_bpe *b);
 /* The token that is this word as a whole, or TEXT_NO_TOKEN. */

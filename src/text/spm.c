@@ -164,11 +164,17 @@ static enum sluice_status prepare(struct text_spm_work *w, const char *text, siz
     return SLUICE_OK;
 }
 
-static void merge_all(const struct text_spm *s, struct text_spm_work *w, uint32_t n)
+static enum sluice_status merge_all(const struct text_spm *s, struct text_spm_work *w, uint32_t n,
+                                    struct text_steps *steps, struct sluice_error *err)
 {
+    enum sluice_status status = SLUICE_OK;
     w->heap.n = 0;
-    for (uint32_t i = 0; i + 1 < n; i++) push_pair(s, w, i);
-    while (w->heap.n > 0) {
+    for (uint32_t i = 0; i + 1 < n && !status; i++) {
+        push_pair(s, w, i);
+        status = text_step(steps, err);
+    }
+    while (!status && w->heap.n > 0) {
+        status = text_step(steps, err);
         uint64_t key = text_heap_pop(&w->heap), now;
         uint32_t left = (uint32_t)key;
         if (!pair_key(s, w, left, &now) || now != key) continue; /* the pair has gone */
@@ -180,6 +186,7 @@ static void merge_all(const struct text_spm *s, struct text_spm_work *w, uint32_
         if (a->before != NOWHERE) push_pair(s, w, a->before);
         push_pair(s, w, left);
     }
+    return status;
 }
 
 /* A symbol that is no token: its bytes' tokens, or one unknown token if some byte has none. */
@@ -201,13 +208,14 @@ static enum sluice_status fall_back(const struct text_spm *s, const char *symbol
 
 enum sluice_status text_spm_encode(const struct text_spm *s, struct text_spm_work *w, const char *text, size_t bytes,
                                    bool prefix, int32_t unknown, text_token_fn *token, void *user,
-                                   struct sluice_error *err)
+                                   struct text_steps *steps, struct sluice_error *err)
 {
     uint32_t n = 0;
     if (bytes == 0) return SLUICE_OK;
     enum sluice_status status = prepare(w, text, bytes, prefix, &n, err);
     if (status != SLUICE_OK) return status;
-    merge_all(s, w, n);
+    status = merge_all(s, w, n, steps, err);
+    if (status != SLUICE_OK) return status;
     for (uint32_t i = 0; i != NOWHERE; i = w->symbols[i].after) {
         const struct text_spm_symbol *a = &w->symbols[i];
         int32_t id = text_vocab_find_plain(s->vocab, w->text + a->at, a->bytes);

@@ -4,6 +4,7 @@
 
 #include "text/heap.h"
 #include "text/vocab.h"
+#include "text/watch.h"
 
 struct text_spm {
     const struct text_vocab *vocab;
@@ -35,10 +36,10 @@ size_t text_spm_memory_bytes(const struct text_spm *s);
 /* Takes one token of the result. */
 typedef void text_token_fn(void *user, int32_t id);
 /* The tokens of a text, with a space in front if `prefix`. A byte without a token gives `unknown`, or an error if that
- * is TEXT_NO_TOKEN. O(bytes log bytes). */
+ * is TEXT_NO_TOKEN; SLUICE_CANCELLED where `steps` says so. O(bytes log bytes). */
 enum sluice_status text_spm_encode(const struct text_spm *s, struct text_spm_work *w, const char *text, size_t bytes,
                                    bool prefix, int32_t unknown, text_token_fn *token, void *user,
-                                   struct sluice_error *err);
+                                   struct text_steps *steps, struct sluice_error *err);
 
 /* The byte that a text of the form <0xXX> stands for, or -1. */
 int text_spm_byte(const char *text, size_t bytes);

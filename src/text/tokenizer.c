@@ -279,8 +279,7 @@ struct encoding {
     struct text_split_work *split;
     struct text_bpe_work bpe;
     struct text_spm_work spm;
-    const struct text_watch *watch;
-    size_t n_watched; /* words, or stretches between special tokens */
+    struct text_steps steps;
 };
 
 static void put(void *user, int32_t id)
@@ -290,17 +289,11 @@ static void put(void *user, int32_t id)
     e->n++;
 }
 
-static enum sluice_status look(struct encoding *e, struct sluice_error *err)
-{
-    if (++e->n_watched % TEXT_WATCH_WORDS || !e->watch->goes_on || e->watch->goes_on(e->watch->user)) return SLUICE_OK;
-    return base_fail(err, SLUICE_CANCELLED, NULL, "cutting the text into tokens is given up");
-}
-
 static enum sluice_status encode_word(void *user, const char *word, size_t bytes, struct sluice_error *err)
 {
     struct encoding *e = user;
     const struct text_tokenizer *t = e->t;
-    enum sluice_status status = look(e, err);
+    enum sluice_status status = text_step(&e->steps, err);
     if (status != SLUICE_OK) return status;
     /* Of raw text, line ends are a word and no merges are needed for them. */
     bool try_whole = t->ignore_merges || (t->raw && word[0] == '\n');
@@ -310,7 +303,7 @@ static enum sluice_status encode_word(void *user, const char *word, size_t bytes
         return SLUICE_OK;
     }
     size_t n;
-    status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->stand_in, &n, err);
+    status = text_bpe_word(&t->bpe, &e->bpe, word, bytes, t->stand_in, &e->steps, &n, err);
     if (status != SLUICE_OK) return status;
     for (size_t i = 0; i < n; i++) put(e, e->bpe.ids[i]);
     return SLUICE_OK;
@@ -324,7 +317,7 @@ static enum sluice_status encode_plain(struct encoding *e, const char *text, siz
     if (bytes == 0) return SLUICE_OK;
     if (t->model == TEXT_MODEL_BPE) return text_split_run(t->split, e->split, text, bytes, encode_word, e, err);
     return text_spm_encode(&t->spm, &e->spm, text, bytes, t->add_space_prefix && after_special, t->stand_in, put, e,
-                           err);
+                           &e->steps, err);
 }
 
 /* Where the next special token is. `control`: the next one of all kinds outside the plain stretches, kept from call to
@@ -362,7 +355,7 @@ static enum sluice_status encode_all(struct encoding *e, const char *text, size_
     struct special_search search = {.options = options};
     for (size_t at = 0; at < bytes;) {
         struct text_special_match m = next_special(e, &search, text, bytes, at);
-        enum sluice_status status = look(e, err);
+        enum sluice_status status = text_step(&e->steps, err);
         if (status == SLUICE_OK) status = encode_plain(e, text + at, m.at - at, true, err);
         if (status != SLUICE_OK) return status;
         if (m.id != TEXT_NO_TOKEN) put(e, m.id);
@@ -384,7 +377,7 @@ enum sluice_status text_encode(const struct text_tokenizer *t, const char *text,
                          TEXT_BYTES_MAX);
     if (options->force_bos && t->bos == TEXT_NO_TOKEN)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "the model has no BOS token to put in front");
-    struct encoding e = {.t = t, .ids = ids, .ids_max = ids ? ids_max : 0, .watch = &options->watch};
+    struct encoding e = {.t = t, .ids = ids, .ids_max = ids ? ids_max : 0, .steps = {.watch = &options->watch}};
     enum sluice_status status = SLUICE_OK;
     if (t->model == TEXT_MODEL_BPE) status = text_split_work_create(&e.split, err);
     if (status == SLUICE_OK) {

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "gguf/gguf.h"
+#include "text/watch.h"
 
 struct text_tokenizer; /* opaque */
 
@@ -38,13 +39,6 @@ struct text_range {
     size_t begin, end;
 };
 
-/* Asked in between during long work: false gives it up. goes_on may be NULL. */
-struct text_watch {
-    bool (*goes_on)(void *user);
-    void *user;
-};
-
-#define TEXT_WATCH_WORDS 4096
 struct text_encode_options {
     bool special; /* recognise control tokens in the text; user-defined ones are text and always recognised */
     bool bos;     /* put BOS in front if the model asks for it (or, with force, always) */
@@ -53,7 +47,7 @@ struct text_encode_options {
      * user said, inside a chat template's marks). The text is cut into words as if they were not there. */
     const struct text_range *plain;
     size_t n_plain;
-    struct text_watch watch; /* looked at every TEXT_WATCH_WORDS words; with SentencePiece, at special tokens */
+    struct text_watch watch; /* looked at every TEXT_WATCH_STEPS words and pairs of symbols */
 };
 /* ids: room for ids_max; *n is the number needed (SLUICE_ERR_USAGE if it does not fit; ids may be NULL with ids_max 0
  * to count). A bound that always suffices: bytes + 8. Invalid UTF-8 is taken byte by byte (byte fallback), never

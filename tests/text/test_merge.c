@@ -160,8 +160,56 @@ static void test_spm(void **state)
     check(true);
 }
 
+struct looks {
+    size_t n, most;
+};
+
+static bool goes_on(void *user)
+{
+    struct looks *l = user;
+    return ++l->n < l->most;
+}
+
+/* One word without an end is given up in the middle, too; and all of it gives the same ids however often was asked. */
+static void test_given_up(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000 };
+    char *text = malloc(BYTES);
+    int32_t *ids = malloc((BYTES + 8) * sizeof *ids), *others;
+    struct words w;
+    random_state = 1;
+    make_words(&w);
+    for (size_t i = 0; i < BYTES; i++) text[i] = (char)('a' + random_below(3));
+    for (int spm = 0; spm < 2; spm++) {
+        struct gguf *g = open_words(&w, spm);
+        struct text_tokenizer *t = tokenizer_of(g);
+        struct sluice_error err;
+        struct looks l = {.most = SIZE_MAX};
+        const struct text_encode_options o = {.watch = {goes_on, &l}};
+        size_t n, looks, n_others = encode(t, text, BYTES, false, &others);
+        assert_int_equal(text_encode(t, text, BYTES, &o, ids, BYTES + 8, &n, &err), SLUICE_OK);
+        assert_int_equal(n, n_others);
+        assert_memory_equal(ids, others, n * sizeof *ids);
+        looks = l.n;
+        assert_true(looks >= BYTES / TEXT_WATCH_STEPS);
+        const size_t ends[] = {1, 2, looks / 2, looks};
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            l = (struct looks){.most = ends[i]};
+            assert_int_equal(text_encode(t, text, BYTES, &o, ids, BYTES + 8, &n, &err), SLUICE_CANCELLED);
+            assert_int_equal(l.n, ends[i]); /* and not asked again */
+        }
+        free(others);
+        text_tokenizer_destroy(t);
+        gguf_close(g);
+    }
+    free(ids);
+    free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bpe), cmocka_unit_test(test_spm)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bpe), cmocka_unit_test(test_spm),
+                                       cmocka_unit_test(test_given_up)};
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
