@@ -7,6 +7,10 @@
  * equal by construction: lookups choose experts that are there, claims experts that are not. Sizes take turns within a
  * run; of several runs the least counts.
  *
+ * Beside them, what the processor's caches cost by themselves: ns to read and write a word at a random place of a plain
+ * array that is as large as the cache's books grow with its slots (that of 20,000 slots is larger than many a second
+ * cache), one after the other.
+ *
  *     slots [RUNS] [POLICY] */
 #include "expert/cache.h"
 
@@ -24,6 +28,8 @@
 #define SELECTIONS 160000u /* of each kind in a run */
 
 static const uint32_t n_layers_of[N_SIZES] = {5, 20, LAYERS_MAX};
+
+#define TOUCHES (1u << 20)
 
 enum what { LOOKUP, CLAIM, WHATS };
 static const char *const what_names[WHATS] = {"lookup", "claim"};
@@ -161,6 +167,50 @@ static double measure(struct rig *r, enum what what, uint32_t selections)
     return (double)ns / (double)n;
 }
 
+/* ---- a plain array ---- */
+
+static size_t book_bytes(uint32_t n_layers)
+{
+    struct rig r;
+    rig_open(&r, POLICY_AUTO, n_layers);
+    const uint64_t slots_bytes = (uint64_t)n_layers * SLOTS_PER_LAYER * expert_catalog_class(r.catalog, 0)->slot_bytes;
+    const size_t bytes = expert_cache_memory_bytes(r.catalog, slots_bytes);
+    rig_close(&r);
+    return bytes;
+}
+
+/* Each place depends on what was found at the one before, which is 0. */
+static double touch(volatile uint64_t *words, size_t n_words)
+{
+    struct rig r = {.random = n_words};
+    const struct os_calls *os = os_system();
+    uint64_t x = 0;
+    const uint64_t begin = os->now_ns(os->user);
+    for (uint32_t i = 0; i < TOUCHES; i++) {
+        const size_t at = (next(&r) + x) * n_words >> 31;
+        x = words[at];
+        words[at] = x;
+    }
+    return (double)(os->now_ns(os->user) - begin) / TOUCHES;
+}
+
+static void print_touches(int n_runs)
+{
+    const size_t least = book_bytes(n_layers_of[0]), most = book_bytes(n_layers_of[N_SIZES - 1]);
+    const double per_layer = (double)(most - least) / (n_layers_of[N_SIZES - 1] - n_layers_of[0]);
+    uint64_t *words = calloc(1, most);
+    double b[N_SIZES] = {0};
+    must(words != NULL, &(struct sluice_error){0});
+    for (int run = 0; run < n_runs; run++)
+        for (int s = 0; s < N_SIZES; s++) {
+            const double ns = touch(words, (size_t)(per_layer * n_layers_of[s]) / sizeof *words);
+            if (run == 0 || ns < b[s]) b[s] = ns;
+        }
+    free(words);
+    printf("| plain array of %.0f bytes a slot | touch | %.1f | %.1f | %.1f | %.2f | %.2f |\n",
+           per_layer / SLOTS_PER_LAYER, b[0], b[1], b[2], b[1] / b[0], b[2] / b[0]);
+}
+
 int main(int argc, char **argv)
 {
     static double best[POLICY_KINDS][WHATS][N_SIZES];
@@ -184,6 +234,7 @@ int main(int argc, char **argv)
     }
     printf("| policy | what | 500 slots, ns | 2000 | 20,000 | 2000 / 500 | 20,000 / 500 "
            "|\n|---|---|---|---|---|---|---|\n");
+    print_touches(n_runs);
     for (int kind = 0; kind < POLICY_KINDS; kind++)
         for (int what = 0; what < WHATS; what++) {
             const double *b = best[kind][what];

@@ -11,7 +11,7 @@
  * memory it has, goes to the asking class. Not if a slot of the chunk is busy, if the other class would fall below its
  * floor, or if most of the chunk's experts are warmer than the own victim (then evicting that one costs less). Classes
  * in balance would pass chunks to and fro with every layer, so a class evicts a few of its own in between. All of this
- * is O(classes) and O(slots of one chunk), both small, and O(log n) in the number of experts. */
+ * is O(classes) and O(slots of one chunk), both small, and what a victim costs the policy (policy_rated.c). */
 #include "expert/arena_private.h"
 
 #include "base/assert.h"

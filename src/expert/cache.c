@@ -20,7 +20,8 @@ static void start_reads(struct expert_cache *c, bool wait)
         w->items[i].state = ITEM_COMING;
         n += cache_read_begin(c, w->layer, w->items[i].expert, slot, i, IO_DEMAND, c->batch + n);
     }
-    struct sluice_error err = {0};
+    if (n == 0) return;
+    struct sluice_error err = {0}; /* a kilobyte: only where something may fail */
     enum sluice_status status = cache_submit(c, n, &err);
     if (status) cache_want_fails(c, status, &err);
 }

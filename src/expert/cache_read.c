@@ -164,7 +164,8 @@ static void read_report(struct expert_cache *c, const struct io_done *done)
     BASE_ASSERT(r->asked & bit, "E2 a part is reported once");
     r->asked &= (uint8_t)~bit;
     if (r->asked == 0) read_ends(c, r);
-    struct sluice_error why = {0};
+    struct sluice_error why;
+    why.status = SLUICE_OK; /* the rest, a kilobyte, is written where something failed */
     if (part_status(c, r, part, done, &why) == SLUICE_OK) {
         r->arrived |= bit;
     } else if (!r->failed) {

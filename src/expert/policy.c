@@ -34,13 +34,8 @@ bool policy_by_name(const char *name, enum policy_kind *out)
     return false;
 }
 
-int policy_compare_use(const struct policy *p, uint32_t a, uint32_t b)
-{
-    if (p->stamps[a] != p->stamps[b]) return p->stamps[a] < p->stamps[b] ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-void policy_stamp(struct policy *p, uint32_t key, uint64_t at)
+/* A use at this time; uses may be told out of order. */
+static void stamp(struct policy *p, uint32_t key, uint64_t at)
 {
     if (at > p->stamps[key]) p->stamps[key] = at;
     if (at > p->stamp_max) p->stamp_max = at;
@@ -63,7 +58,7 @@ enum sluice_status policy_create(enum policy_kind kind, const struct policy_shap
                                  struct sluice_error *err)
 {
     *out = NULL;
-    BASE_ASSERT((unsigned)kind < POLICY_KINDS && shape->n_classes < POLICY_NO_CLASS, "a policy of few classes");
+    BASE_ASSERT((unsigned)kind < POLICY_KINDS, "a policy");
     uint32_t n_keys = count_keys(shape);
     struct policy *p = calloc(1, sizeof *p);
     if (!p) goto fail;
@@ -74,12 +69,10 @@ enum sluice_status policy_create(enum policy_kind kind, const struct policy_shap
     p->clock = p->prompt_clock = 1; /* stamp 0: never used */
     p->layers = calloc((size_t)shape->n_layers + 1, sizeof *p->layers);
     p->stamps = calloc((size_t)n_keys + 1, sizeof *p->stamps);
-    p->class_of = malloc(((size_t)n_keys + 1) * sizeof *p->class_of);
-    p->state = calloc(1, p->ops->state_bytes);
-    if (!p->layers || !p->stamps || !p->class_of || !p->state) goto fail;
+    p->state = calloc(1, p->ops->state_bytes + 1);
+    if (!p->layers || !p->stamps || !p->state) goto fail;
     if (shape->n_layers) memcpy(p->layers, shape->layers, shape->n_layers * sizeof *p->layers);
-    for (uint32_t i = 0; i < n_keys; i++) p->class_of[i] = POLICY_NO_CLASS;
-    if (!p->ops->begin(p, shape)) goto fail;
+    if (!rated_begin(p) || (p->ops->begin && !p->ops->begin(p, shape))) goto fail;
     *out = p;
     return SLUICE_OK;
 
@@ -91,9 +84,9 @@ fail:
 void policy_destroy(struct policy *p)
 {
     if (!p) return;
-    if (p->state) p->ops->end(p);
+    if (p->state && p->ops->end) p->ops->end(p);
+    rated_end(p);
     free(p->state);
-    free(p->class_of);
     free(p->stamps);
     free(p->layers);
     free(p);
@@ -104,11 +97,12 @@ size_t policy_memory_bytes(const struct policy_shape *shape)
     uint32_t n_keys = count_keys(shape);
     size_t most = 0;
     for (int i = 0; i < POLICY_KINDS; i++) {
-        size_t bytes = policies[i]->state_bytes + policies[i]->array_bytes(shape, n_keys);
+        size_t bytes = policies[i]->state_bytes;
+        if (policies[i]->array_bytes) bytes += policies[i]->array_bytes(shape, n_keys);
         if (bytes > most) most = bytes;
     }
     return sizeof(struct policy) + ((size_t)shape->n_layers + 1) * sizeof(struct policy_layer) +
-           ((size_t)n_keys + 1) * (sizeof(uint64_t) + sizeof(uint16_t)) + most;
+           ((size_t)n_keys + 1) * sizeof(uint64_t) + rated_array_bytes(shape, n_keys) + most;
 }
 
 void policy_prompt(struct policy *p)
@@ -127,42 +121,41 @@ void policy_route(struct policy *p, uint32_t layer, const uint32_t *ids, const f
     (void)weights; /* no policy gained from them (docs/CACHE-MEASURED.md) */
     BASE_ASSERT(layer < p->n_layers && n <= p->layers[layer].n_used, "a token's choice in a layer of the policy");
     for (uint32_t i = 0; i < n; i++) BASE_ASSERT(ids[i] < p->layers[layer].n_expert, "an expert of the layer");
-    p->ops->route(p, layer, ids, n, p->clock + ahead);
+    const uint64_t at = p->clock + ahead;
+    rated_route(p, layer, ids, n);
+    if (p->ops->route) p->ops->route(p, layer, ids, n, at);
+    for (uint32_t i = 0; i < n; i++) stamp(p, p->layers[layer].first_key + ids[i], at);
 }
 
 void policy_insert(struct policy *p, uint32_t class_index, uint32_t key)
 {
     BASE_ASSERT(key < p->n_keys && class_index < p->n_classes, "a key and a class of the policy");
-    BASE_ASSERT(p->class_of[key] == POLICY_NO_CLASS, "a key is inserted once");
     /* What comes in without having been selected in this prompt (a prefetch) counts as used now, or it would be the
      * next victim. */
-    if (p->stamps[key] < p->prompt_clock) policy_stamp(p, key, p->clock);
-    p->class_of[key] = (uint16_t)class_index;
-    p->ops->insert(p, key);
+    if (p->stamps[key] < p->prompt_clock) stamp(p, key, p->clock);
+    rated_insert(p, class_index, key);
 }
 
 void policy_remove(struct policy *p, uint32_t class_index, uint32_t key)
 {
     BASE_ASSERT(key < p->n_keys && class_index < p->n_classes, "a key and a class of the policy");
-    BASE_ASSERT(p->class_of[key] == class_index, "a key is removed from where it was inserted");
-    p->ops->remove(p, key);
-    p->class_of[key] = POLICY_NO_CLASS;
+    rated_remove(p, class_index, key);
 }
 
 uint32_t policy_victim(struct policy *p, uint32_t class_index)
 {
     BASE_ASSERT(class_index < p->n_classes, "a class of the policy");
-    return p->ops->victim(p, class_index);
+    return rated_victim(p, class_index);
 }
 
 int policy_compare(struct policy *p, uint32_t a, uint32_t b)
 {
     BASE_ASSERT(a < p->n_keys && b < p->n_keys, "keys of the policy");
-    return p->ops->compare(p, a, b);
+    return rated_compare(p, a, b);
 }
 
 void policy_check(struct policy *p)
 {
     for (uint32_t key = 0; key < p->n_keys; key++) BASE_ASSERT(p->stamps[key] <= p->stamp_max, "stamps are counted");
-    p->ops->check(p);
+    rated_check(p);
 }

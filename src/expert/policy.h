@@ -2,8 +2,8 @@
  * tick; no time, no I/O, no memory addresses, so the engine and a replay of traces run the very same code.
  *
  * The policy keeps, for each class, the set of keys that may be evicted now (resident and not pinned). The cache puts a
- * key in when it becomes evictable and takes it out when it is pinned or leaves. What each call costs does not grow
- * with the number of slots, or only with its logarithm (README.md). */
+ * key in when it becomes evictable and takes it out when it is pinned or leaves. What a call costs does not grow with
+ * the number of slots (README.md); policy_prompt alone may look at every key. */
 #ifndef EXPERT_POLICY_H
 #define EXPERT_POLICY_H
 

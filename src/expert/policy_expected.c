@@ -1,7 +1,7 @@
 /* `expected`: the least expected next use, per expert the average of P(selected) and P(selected | whether it was
  * selected at the token before). Both are ratios of counts over the tokens of its layer, which decay by DECAY a token,
  * so that they follow the text; counts are kept when a key leaves, and across prompts. */
-#include "expert/policy_rated.h"
+#include "expert/policy_private.h"
 
 #include <stdlib.h>
 
@@ -9,7 +9,6 @@
 #define TINY 1e-20f /* below it a count is 0: no denormal numbers */
 
 struct expected {
-    struct rated rated;
     float *n, *n_kept; /* [n_keys] tokens that selected it; of them, those whose token before did too */
     uint32_t *last;    /* [n_keys] number of the layer's token that used it last; 0: none */
     uint32_t *now;     /* [n_layers] number of its newest token */
@@ -18,7 +17,7 @@ struct expected {
 
 static size_t expected_array_bytes(const struct policy_shape *shape, uint32_t n_keys)
 {
-    return rated_array_bytes(shape, n_keys) + ((size_t)n_keys + 1) * (2 * sizeof(float) + sizeof(uint32_t)) +
+    return ((size_t)n_keys + 1) * (2 * sizeof(float) + sizeof(uint32_t)) +
            ((size_t)shape->n_layers + 1) * (sizeof(uint32_t) + sizeof(float));
 }
 
@@ -43,13 +42,12 @@ static bool expected_begin(struct policy *p, const struct policy_shape *shape)
     s->last = calloc((size_t)p->n_keys + 1, sizeof *s->last);
     s->now = calloc((size_t)p->n_layers + 1, sizeof *s->now);
     s->n_tokens = calloc((size_t)p->n_layers + 1, sizeof *s->n_tokens);
-    return rated_begin(p, shape, expected_rate) && s->n && s->n_kept && s->last && s->now && s->n_tokens;
+    return s->n && s->n_kept && s->last && s->now && s->n_tokens;
 }
 
 static void expected_end(struct policy *p)
 {
     struct expected *s = p->state;
-    rated_end(p);
     free(s->n_tokens);
     free(s->now);
     free(s->last);
@@ -78,7 +76,6 @@ static void expected_route(struct policy *p, uint32_t layer, const uint32_t *ids
         s->n[key] += 1;
         s->last[key] = now;
     }
-    rated_route(p, layer, ids, n, at);
 }
 
 const struct policy_ops policy_expected_ops = {
@@ -88,9 +85,5 @@ const struct policy_ops policy_expected_ops = {
     .begin = expected_begin,
     .end = expected_end,
     .route = expected_route,
-    .insert = rated_insert,
-    .remove = rated_remove,
-    .victim = rated_victim,
-    .compare = rated_compare,
-    .check = rated_check,
+    .rate = expected_rate,
 };

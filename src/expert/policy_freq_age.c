@@ -1,6 +1,6 @@
 /* `freq-age`: the least count / (age + 1), where age is the number of its layer's tokens since the last use. Counts are
  * kept when a key leaves, and across prompts. */
-#include "expert/policy_rated.h"
+#include "expert/policy_private.h"
 
 #include <stdlib.h>
 
@@ -10,15 +10,13 @@ struct use {
 };
 
 struct freq_age {
-    struct rated rated;
     struct use *uses;   /* [n_keys] */
     uint32_t *n_tokens; /* [n_layers] */
 };
 
 static size_t freq_age_array_bytes(const struct policy_shape *shape, uint32_t n_keys)
 {
-    return rated_array_bytes(shape, n_keys) + ((size_t)n_keys + 1) * sizeof(struct use) +
-           ((size_t)shape->n_layers + 1) * sizeof(uint32_t);
+    return ((size_t)n_keys + 1) * sizeof(struct use) + ((size_t)shape->n_layers + 1) * sizeof(uint32_t);
 }
 
 static void freq_age_rate(struct policy *p, uint32_t layer, float *ratings)
@@ -35,13 +33,12 @@ static bool freq_age_begin(struct policy *p, const struct policy_shape *shape)
     struct freq_age *s = p->state;
     s->uses = calloc((size_t)p->n_keys + 1, sizeof *s->uses);
     s->n_tokens = calloc((size_t)p->n_layers + 1, sizeof *s->n_tokens);
-    return rated_begin(p, shape, freq_age_rate) && s->uses && s->n_tokens;
+    return s->uses && s->n_tokens;
 }
 
 static void freq_age_end(struct policy *p)
 {
     struct freq_age *s = p->state;
-    rated_end(p);
     free(s->n_tokens);
     free(s->uses);
 }
@@ -52,7 +49,6 @@ static void freq_age_route(struct policy *p, uint32_t layer, const uint32_t *ids
     struct use *u = s->uses + p->layers[layer].first_key;
     s->n_tokens[layer]++; /* wraps after 4 billion tokens: ages are differences */
     for (uint32_t i = 0; i < n; i++) u[ids[i]] = (struct use){u[ids[i]].count + 1, s->n_tokens[layer]};
-    rated_route(p, layer, ids, n, at);
 }
 
 const struct policy_ops policy_freq_age_ops = {
@@ -62,9 +58,5 @@ const struct policy_ops policy_freq_age_ops = {
     .begin = freq_age_begin,
     .end = freq_age_end,
     .route = freq_age_route,
-    .insert = rated_insert,
-    .remove = rated_remove,
-    .victim = rated_victim,
-    .compare = rated_compare,
-    .check = rated_check,
+    .rate = freq_age_rate,
 };

@@ -1,40 +1,43 @@
-/* The policies that give each expert a rating which changes with every token of its layer (`freq-age`, `expected`,
- * `recall`). For them alone; the struct is the first member of their state.
- *
- * A rating is a number that depends on what was routed in that layer alone, up to its last token: between two tokens of
- * a layer its ratings stand still. The coldest of a class is found by (rating, last use, key). */
+/* The ratings of experts, and who of the evictable ones is the coldest. For policy.c and the policies alone. */
 #ifndef EXPERT_POLICY_RATED_H
 #define EXPERT_POLICY_RATED_H
 
-#include "expert/policy_heap.h"
-#include "expert/policy_private.h"
+#include "expert/policy.h"
 
 struct rated_layer {
-    uint32_t coldest;       /* of its evictable keys, or POLICY_NONE; known if not stale */
-    uint32_t n_evictable;   /* keys */
-    bool unrated, unsorted; /* ratings; coldest: to be found when asked for */
+    uint32_t coldest;    /* of its evictable keys, or POLICY_NONE; known if not stale */
+    float rating;        /* of the coldest */
+    uint64_t stamp;      /* likewise */
+    uint32_t first_word; /* of its bits in `evictable` */
+    uint32_t leaf;       /* its node in its class's tree */
+    bool stale, unrated; /* coldest; and before it, ratings: to be found when asked for */
+};
+
+struct rated_tree {
+    uint32_t first, n_layers; /* of its 2 * n_layers nodes */
 };
 
 struct rated {
-    /* Writes the ratings of one layer's experts; none is NaN or negative. */
-    void (*rate)(struct policy *p, uint32_t layer, float *ratings /* [n_expert] */);
     float *ratings;             /* [n_keys] */
     uint16_t *layer_of;         /* [n_keys] */
+    uint64_t *evictable;        /* bit sets, one a layer; each begins with a word of its own */
     struct rated_layer *layers; /* [n_layers] */
-    uint32_t *stale;            /* [n_layers] those that are unrated or unsorted */
+    uint32_t *stale;            /* [n_layers] those that are */
     uint32_t n_stale;
-    struct policy_heap by_layer; /* the layers that are not stale and have a coldest, by it; a heap a class */
+    uint32_t *nodes;          /* trees of layers, one a class: see policy_rated.c */
+    struct rated_tree *trees; /* [n_classes] */
 };
 
 size_t rated_array_bytes(const struct policy_shape *shape, uint32_t n_keys);
-bool rated_begin(struct policy *p, const struct policy_shape *shape,
-                 void (*rate)(struct policy *p, uint32_t layer, float *ratings));
+bool rated_begin(struct policy *p); /* false: no memory; rated_end is called then too */
 void rated_end(struct policy *p);
-/* A token chose these: their last use is now, and the layer is to be rated again. */
-void rated_route(struct policy *p, uint32_t layer, const uint32_t *ids, uint32_t n, uint64_t at);
-/* As in struct policy_ops. */
-void rated_insert(struct policy *p, uint32_t key);
-void rated_remove(struct policy *p, uint32_t key);
+/* Before the policy is told that a token chose these, and before they are stamped. */
+void rated_route(struct policy *p, uint32_t layer, const uint32_t *ids, uint32_t n);
+/* All ratings become 0. */
+void rated_forget(struct policy *p);
+/* As in policy.h. */
+void rated_insert(struct policy *p, uint32_t class_index, uint32_t key);
+void rated_remove(struct policy *p, uint32_t class_index, uint32_t key);
 uint32_t rated_victim(struct policy *p, uint32_t class_index);
 int rated_compare(struct policy *p, uint32_t a, uint32_t b);
 void rated_check(struct policy *p);

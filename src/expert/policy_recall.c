@@ -13,7 +13,7 @@
  * What a token costs: the two sums decay with each token of a prefill; the comparison, window * top-k steps, and the
  * votes, as many, are made when a victim is asked for. Only float additions, multiplications and divisions in a fixed
  * order: the same everywhere. */
-#include "expert/policy_rated.h"
+#include "expert/policy_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,6 @@ struct recall_layer {
 };
 
 struct recall {
-    struct rated rated;
     struct recall_layer *layers; /* [n_layers] */
     float *fast, *slow;          /* [n_keys] */
     uint16_t *past;              /* for each layer [window][n_used] experts; filled up with n_expert */
@@ -65,9 +64,9 @@ static size_t widest(const struct policy_shape *shape)
 
 static size_t recall_array_bytes(const struct policy_shape *shape, uint32_t n_keys)
 {
-    return rated_array_bytes(shape, n_keys) + ((size_t)shape->n_layers + 1) * sizeof(struct recall_layer) +
-           ((size_t)n_keys + 1) * 2 * sizeof(float) + past_length(shape) * sizeof(uint16_t) +
-           (window_of(shape) + FOLLOWERS + 1) * sizeof(float) + widest(shape) * (sizeof(float) + 1);
+    return ((size_t)shape->n_layers + 1) * sizeof(struct recall_layer) + ((size_t)n_keys + 1) * 2 * sizeof(float) +
+           past_length(shape) * sizeof(uint16_t) + (window_of(shape) + FOLLOWERS + 1) * sizeof(float) +
+           widest(shape) * (sizeof(float) + 1);
 }
 
 /* Fills alike; returns its sum. */
@@ -136,7 +135,6 @@ static void recall_route(struct policy *p, uint32_t layer, const uint32_t *ids, 
     }
     decay(fast, n_expert, FAST);
     decay(slow, n_expert, SLOW);
-    rated_route(p, layer, ids, n, at);
 }
 
 static bool recall_begin(struct policy *p, const struct policy_shape *shape)
@@ -157,13 +155,12 @@ static bool recall_begin(struct policy *p, const struct policy_shape *shape)
         s->layers[i].ring = ring;
         if (p->layers[i].n_expert) ring += (size_t)p->layers[i].n_used * s->window;
     }
-    return rated_begin(p, shape, recall_rate);
+    return true;
 }
 
 static void recall_end(struct policy *p)
 {
     struct recall *s = p->state;
-    rated_end(p);
     free(s->here);
     free(s->votes);
     free(s->alike);
@@ -180,9 +177,5 @@ const struct policy_ops policy_recall_ops = {
     .begin = recall_begin,
     .end = recall_end,
     .route = recall_route,
-    .insert = rated_insert,
-    .remove = rated_remove,
-    .victim = rated_victim,
-    .compare = rated_compare,
-    .check = rated_check,
+    .rate = recall_rate,
 };

@@ -122,6 +122,7 @@ static void test_policies_are_the_naive_ones(void **state)
         run((enum policy_kind)kind, 1, 300, 1, 3, 20000);
         run((enum policy_kind)kind, 10, 30, 5, 4, 20000);
         run((enum policy_kind)kind, 15, 20, 1, 5, 20000);
+        run((enum policy_kind)kind, 3, 130, 1, 6, 10000); /* more than two words of bits a layer */
     }
 }
 
@@ -257,9 +258,31 @@ static void test_exact_comparisons(void **state)
     select_key(p, 0, 16 * 32);
     select_key(p, 1, 16 * 33); /* 2^33 against 2^33 + 1 */
     assert_true(policy_compare(p, 1, 0) < 0);
+    policy_insert(p, 0, 0);
+    policy_insert(p, 0, 1);
+    assert_int_equal(policy_victim(p, 0), 1); /* though it was used later */
+    policy_check(p);
     policy_tick(p, 16 * 200);
     policy_insert(p, 0, 2); /* no heat at all, but young */
     assert_true(policy_compare(p, 2, 0) < 0 && policy_compare(p, 2, 1) < 0 && policy_compare(p, 0, 2) > 0);
+    policy_destroy(p);
+
+    /* Between layers, and for a layer whose coldest has become another since. */
+    p = make(POLICY_LFU, 3, 1, 1, 1, 16);
+    const uint32_t it = 0;
+    for (uint32_t layer = 0; layer < 3; layer++) policy_insert(p, 0, layer);
+    policy_route(p, 2, &it, NULL, 1, 0);
+    policy_route(p, 2, &it, NULL, 1, 16 * 32);
+    policy_route(p, 2, &it, NULL, 1, 16 * 32);
+    for (uint32_t layer = 0; layer < 2; layer++) policy_route(p, layer, &it, NULL, 1, 16 * 33);
+    assert_int_equal(policy_victim(p, 0), 0);
+    policy_route(p, 0, &it, NULL, 1, 16 * 33);
+    assert_int_equal(policy_victim(p, 0), 1);
+    policy_check(p);
+    policy_route(p, 1, &it, NULL, 1, 16 * 33);
+    assert_int_equal(policy_victim(p, 0), 2); /* the one that leads by so little has one use the fewer now */
+    policy_remove(p, 0, 2);
+    assert_int_equal(policy_victim(p, 0), 0); /* all is equal: by key */
     policy_destroy(p);
 }
 
