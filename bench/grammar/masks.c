@@ -1,5 +1,5 @@
 /* Time of constrained decoding with a model file's vocabulary: masks MODEL.gguf. Prints what the first schema of an
- * engine costs, a schema, and masks along a document, the first time and when they are kept. */
+ * engine costs, a schema, masks along a document, the first time and when they are kept, and along an opener. */
 #include "os/os.h"
 #include "text/grammar.h"
 
@@ -59,6 +59,23 @@ int main(int argc, char **argv)
         }
         printf("answer %d: %zu masks, %.3f ms each, at most %.2f ms\n", turn + 1, n, sum / (double)n, most);
         text_answer_destroy(a);
+    }
+    for (int turn = 0; turn < 3; turn++) { /* both ways open, along a mark */
+        static const char *const marks[] = {"<tool_call>"};
+        struct text_grammar *openers;
+        struct text_answer *a;
+        const uint64_t *mask;
+        at = now_ms();
+        if (text_grammar_openers(marks, 1, &openers, &err)) return fail(&err);
+        if (text_answer_create(grammar, openers, v, &a, &err) || text_answer_mask(a, &mask, &err)) return fail(&err);
+        const double first = now_ms() - at;
+        at = now_ms();
+        for (const char *c = marks[0]; *c; c++)
+            if (text_answer_accept_bytes(a, c, 1, &err) || text_answer_mask(a, &mask, &err)) return fail(&err);
+        printf("opener %d: first mask %.2f ms, then %.3f ms each\n", turn + 1, first,
+               (now_ms() - at) / (double)strlen(marks[0]));
+        text_answer_destroy(a);
+        text_grammar_destroy(openers);
     }
     text_grammar_destroy(grammar);
     text_grammar_vocab_destroy(v);

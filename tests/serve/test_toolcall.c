@@ -482,6 +482,24 @@ static void test_settled(void **state)
         }
 }
 
+/* Llama 3: what had begun as a call, and is a document as it turns out. */
+static void test_settled_in_a_call(void **state)
+{
+    static const char document[] = "{\"name\": \"f\",\"parameters\": {}}";
+    (void)state;
+    for (size_t at = 1; at < 28; at++) {
+        struct serve_parser *p = parser_of(serve_family_find("llama3"));
+        feed(p, document, at);
+        serve_parser_settle(p);
+        feed(p, document + at, sizeof document - 1 - at);
+        assert_int_equal(serve_parser_end(p, NULL), SLUICE_OK);
+        group(&a, 0);
+        assert_int_equal(serve_parser_calls(p), 0);
+        assert_string_equal(a.at, "T({\"name\": \"f\",\"parameters\": {}})");
+        serve_parser_destroy(p);
+    }
+}
+
 static void test_calls_from_thought(void **state)
 {
     static const struct {
@@ -503,11 +521,17 @@ static void test_calls_from_thought(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),       cmocka_unit_test(test_ends_anywhere),
-        cmocka_unit_test(test_wrong_bytes), cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_large),       cmocka_unit_test(test_families),
-        cmocka_unit_test(test_too_many),    cmocka_unit_test(test_openers),
-        cmocka_unit_test(test_settled),     cmocka_unit_test(test_calls_from_thought),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_ends_anywhere),
+        cmocka_unit_test(test_wrong_bytes),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_openers),
+        cmocka_unit_test(test_settled),
+        cmocka_unit_test(test_settled_in_a_call),
+        cmocka_unit_test(test_calls_from_thought),
     };
     return cmocka_run_group_tests(tests, load, unload) ? 1 : 0;
 }
