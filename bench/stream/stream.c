@@ -17,10 +17,11 @@
  *
  * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part.
  *
- *     bench/stream/stream MODEL --memory 8G --compare-io 3 [--prompt 64] [--tokens 24]
+ *     bench/stream/stream MODEL --memory 8G --compare-io 5 [--prompt 64] [--tokens 24]
  *
- * compares worker threads with io_uring instead: the same ids with one and the other, taking turns, three times each;
- * the last line has the ratios of the medians.
+ * compares worker threads with io_uring instead: the same ids with one and the other, five times each (5 to 15; a disk
+ * is not the same from one minute to the next), taking turns in who is first. The last lines have the medians of each,
+ * and the median of the rounds' ratios, threads over io_uring.
  *
  *     bench/stream/stream MODEL --memory 8G --start 3
  *
@@ -277,6 +278,7 @@ static void measure(const char *model, const char *memory, const char *prefetch,
 
 /* ---- worker threads beside io_uring ---- */
 
+#define ROUNDS_MIN 5
 #define ROUNDS_MAX 15
 
 struct io_figures {
@@ -315,9 +317,17 @@ static double median(const struct io_figures *f, size_t n, size_t field)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static void print_io(const char *name, const struct io_figures *f)
+static struct io_figures medians(const struct io_figures *f, size_t n)
 {
-    printf("%-8s %8.2f %8.2f %8.2f %8.2f\n", name, f->load, f->disk, f->prefill, f->decode);
+    return (struct io_figures){.load = median(f, n, offsetof(struct io_figures, load)),
+                               .disk = median(f, n, offsetof(struct io_figures, disk)),
+                               .prefill = median(f, n, offsetof(struct io_figures, prefill)),
+                               .decode = median(f, n, offsetof(struct io_figures, decode))};
+}
+
+static void print_io(const char *round, const char *name, const struct io_figures *f)
+{
+    printf("%-6s %-8s %8.2f %8.2f %8.2f %8.2f\n", round, name, f->load, f->disk, f->prefill, f->decode);
     fflush(stdout);
 }
 
@@ -325,30 +335,32 @@ static void compare_io(const char *model, const char *memory, const char *prefet
                        uint64_t seed, size_t n_rounds)
 {
     static const char *const names[2] = {"threads", "uring"};
-    static struct io_figures f[2][ROUNDS_MAX];
-    struct io_figures m[2];
+    static struct io_figures f[2][ROUNDS_MAX], ratio[ROUNDS_MAX];
+    struct io_figures m;
+    char name[8];
     printf("# %s, prefetch %s: %zu tokens of prompt into an empty cache, then %zu tokens; %zu rounds\n", memory,
            prefetch, prompt, tokens, n_rounds);
-    printf("%-8s %8s %8s %8s %8s\n", "io", "load", "experts", "prefill", "decode");
-    for (size_t round = 0; round < n_rounds; round++)
+    printf("%-6s %-8s %8s %8s %8s %8s\n", "round", "io", "load", "experts", "prefill", "decode");
+    for (size_t round = 0; round < n_rounds; round++) {
+        snprintf(name, sizeof name, "%u", (unsigned)round + 1);
         for (size_t turn = 0; turn < 2; turn++) {
             const size_t i = (round + turn) % 2;
             f[i][round] = measure_io(model, memory, prefetch, names[i], prompt, tokens, seed + round);
-            print_io(names[i], &f[i][round]);
+            print_io(name, names[i], &f[i][round]);
         }
-    for (size_t i = 0; i < 2; i++) {
-        m[i] = (struct io_figures){.load = median(f[i], n_rounds, offsetof(struct io_figures, load)),
-                                   .disk = median(f[i], n_rounds, offsetof(struct io_figures, disk)),
-                                   .prefill = median(f[i], n_rounds, offsetof(struct io_figures, prefill)),
-                                   .decode = median(f[i], n_rounds, offsetof(struct io_figures, decode))};
-        printf("median: ");
-        print_io(names[i], &m[i]);
+        const struct io_figures *t = &f[0][round], *u = &f[1][round];
+        ratio[round] = (struct io_figures){.load = t->load / u->load,
+                                           .disk = t->disk / u->disk,
+                                           .prefill = t->prefill / u->prefill,
+                                           .decode = t->decode / u->decode};
+        print_io(name, "ratio", &ratio[round]);
     }
-    const struct io_figures ratio = {.load = m[0].load / m[1].load,
-                                     .disk = m[0].disk / m[1].disk,
-                                     .prefill = m[0].prefill / m[1].prefill,
-                                     .decode = m[0].decode / m[1].decode};
-    print_io("ratio", &ratio);
+    for (size_t i = 0; i < 2; i++) {
+        m = medians(f[i], n_rounds);
+        print_io("median", names[i], &m);
+    }
+    m = medians(ratio, n_rounds);
+    print_io("median", "ratio", &m);
 }
 
 /* ---- start-up ---- */
@@ -397,9 +409,10 @@ int main(int argc, char **argv)
     const size_t rounds = strtoul(option(argc, argv, "--compare-io", "0"), NULL, 10);
     char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
-    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together; at most %d rounds\n", HIT_TOKENS,
-                TOKENS_MAX, ROUNDS_MAX);
+    const bool strange = rounds && (rounds < ROUNDS_MIN || rounds > ROUNDS_MAX);
+    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || strange) {
+        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together; %d to %d rounds\n", HIT_TOKENS,
+                TOKENS_MAX, ROUNDS_MIN, ROUNDS_MAX);
         return 2;
     }
     char first[200];
