@@ -14,19 +14,29 @@ void answer_begin(struct answer *a, const struct serve_request *r, const struct 
     a->open = -1;
 }
 
-void answer_free(struct answer *a)
+/* What belongs to one of several answers. */
+static void forget(struct answer *a)
 {
     for (size_t i = 0; i < a->n_calls; i++) {
         buffer_free(&a->calls[i].name);
         buffer_free(&a->calls[i].arguments);
     }
     free(a->calls);
+    a->calls = NULL;
+    a->n_calls = 0;
     json_decref(a->probs);
-    json_decref(a->item_probs);
-    json_decref(a->items);
-    buffer_free(&a->out);
+    a->probs = NULL;
     buffer_free(&a->reasoning);
     buffer_free(&a->text);
+}
+
+void answer_free(struct answer *a)
+{
+    forget(a);
+    json_decref(a->item_probs);
+    json_decref(a->items);
+    json_decref(a->choices);
+    buffer_free(&a->out);
     memset(a, 0, sizeof *a);
 }
 
@@ -67,8 +77,21 @@ void answer_keep(struct answer *a, const struct event *e)
     case EVENT_PROGRESS:
     case EVENT_BEGIN:
     case EVENT_ALIVE:
+    case EVENT_CHOICE:
     case EVENT_END: break;
     }
+}
+
+static void next_choice(struct answer *a, const struct outcome *o)
+{
+    const bool failed = a->text.failed || a->reasoning.failed;
+    a->writer->choice(a, o);
+    forget(a);
+    a->text.failed = failed;
+    a->index = 0;
+    a->sequence = 0;
+    a->choice++;
+    if (a->streamed && a->writer->begin) a->writer->begin(a);
 }
 
 void answer_event(struct answer *a, const struct event *e)
@@ -82,12 +105,22 @@ void answer_event(struct answer *a, const struct event *e)
     if (a->streamed && !a->begun && a->writer->begin) a->writer->begin(a);
     a->begun = true;
     if (e->kind == EVENT_BEGIN) return;
+    if (e->kind == EVENT_CHOICE) {
+        next_choice(a, &e->outcome);
+        return;
+    }
     if (e->kind != EVENT_END) {
         a->writer->event(a, e);
         return;
     }
     a->over = true;
     if (a->streamed) a->writer->end(a, &e->outcome);
+}
+
+void answer_add_choice(struct answer *a, json_t *choice)
+{
+    if (!a->choices) a->choices = json_array();
+    json_array_append_new(a->choices, choice);
 }
 
 /* ---- what several APIs share ---- */

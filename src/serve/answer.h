@@ -52,6 +52,7 @@ struct writer {
     void (*event)(struct answer *a, const struct event *e);
     void (*end)(struct answer *a, const struct outcome *o);                       /* of a stream */
     void (*whole)(struct answer *a, const struct outcome *o, struct buffer *out); /* an answer that is not streamed */
+    void (*choice)(struct answer *a, const struct outcome *o); /* one of several is over; NULL: the API has one alone */
 };
 
 struct answer_call {
@@ -81,6 +82,8 @@ struct answer {
     uint64_t sequence;
     char item_id[REQUEST_ID_BYTES];
     json_t *items;
+    size_t choice;   /* which of several answers it is at */
+    json_t *choices; /* those that are over, if not streamed; or NULL */
 };
 
 void answer_begin(struct answer *a, const struct serve_request *r, const struct writer *w);
@@ -90,6 +93,8 @@ void answer_keep(struct answer *a, const struct event *e);
 /* One event of the queue, in order. */
 void answer_event(struct answer *a, const struct event *e);
 
+/* An answer that is over, of one that is not streamed; takes it over. */
+void answer_add_choice(struct answer *a, json_t *choice);
 /* Pieces that several APIs share. */
 #define ANSWER_ALIVE ": still at work\n\n" /* a comment of a stream */
 json_t *answer_timings(const struct outcome *o);

@@ -27,7 +27,7 @@ static const struct field fields[] = {
     {"enable_thinking", FIELD_READ, NULL},
     {"reasoning_format", FIELD_IGNORED, NULL},
     {"verbosity", FIELD_IGNORED, NULL},
-    {"n", FIELD_NEUTRAL, "one answer a request"},
+    {"n", FIELD_READ, NULL},
     {"frequency_penalty", FIELD_READ, NULL},
     {"presence_penalty", FIELD_READ, NULL},
     {"logit_bias", FIELD_READ, NULL},
@@ -68,7 +68,7 @@ bool chat_read(struct clerk *c, const json_t *root, struct serve_request *r, str
 {
     bool parallel = true;
     if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f) ||
-        !request_bias(r, root, c->server->info.n_vocab, f))
+        !request_choices(r, root, f) || !request_bias(r, root, c->server->info.n_vocab, f))
         return false;
     if (!request_tokens_max(r, root, "n_predict", f) || !request_tokens_max(r, root, "max_tokens", f) ||
         !request_tokens_max(r, root, "max_completion_tokens", f) || !request_stops(r, root, "stop", f) ||
@@ -109,7 +109,7 @@ static void send_delta(struct answer *a, json_t *delta, const char *finish)
     a->probs = NULL;
     answer_message(a, NULL,
                    head(a, "chat.completion.chunk",
-                        json_pack("[{s:i, s:o, s:o, s:s?}]", "index", 0, "delta", delta, "logprobs", probs,
+                        json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)a->choice, "delta", delta, "logprobs", probs,
                                   "finish_reason", finish)));
 }
 
@@ -153,9 +153,20 @@ static void chat_event(struct answer *a, const struct event *e)
     case EVENT_CALL_END:
     case EVENT_PROBS:
     case EVENT_BEGIN:
+    case EVENT_CHOICE:
     case EVENT_END: break;
     }
     json_decref(text);
+}
+
+/* The last message of an answer. */
+static json_t *finish(struct answer *a, const struct outcome *o)
+{
+    json_t *probs = a->probs ? json_pack("{s:o}", "content", a->probs) : json_null();
+    a->probs = NULL;
+    return head(a, "chat.completion.chunk",
+                json_pack("[{s:i, s:{}, s:o, s:s}]", "index", (int)a->choice, "delta", "logprobs", probs,
+                          "finish_reason", finish_reason(o->ending)));
 }
 
 static void chat_end(struct answer *a, const struct outcome *o)
@@ -164,11 +175,7 @@ static void chat_end(struct answer *a, const struct outcome *o)
         answer_fault_openai(a, &o->fault);
         return;
     }
-    json_t *probs = a->probs ? json_pack("{s:o}", "content", a->probs) : json_null();
-    a->probs = NULL;
-    json_t *data = head(a, "chat.completion.chunk",
-                        json_pack("[{s:i, s:{}, s:o, s:s}]", "index", 0, "delta", "logprobs", probs, "finish_reason",
-                                  finish_reason(o->ending)));
+    json_t *data = finish(a, o);
     json_object_set_new(data, "timings", answer_timings(o));
     answer_message(a, NULL, data);
     if (a->request->usage_wanted) {
@@ -179,8 +186,12 @@ static void chat_end(struct answer *a, const struct outcome *o)
     buffer_word(&a->out, "data: [DONE]\n\n");
 }
 
-static void chat_whole(struct answer *a, const struct outcome *o, struct buffer *out)
+static void chat_choice(struct answer *a, const struct outcome *o)
 {
+    if (a->streamed) {
+        answer_message(a, NULL, finish(a, o));
+        return;
+    }
     json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content",
                                 a->text.n || !a->n_calls ? buffer_string(a->text.at, a->text.n) : json_null());
     if (a->reasoning.n)
@@ -200,12 +211,17 @@ static void chat_whole(struct answer *a, const struct outcome *o, struct buffer 
         probs = json_pack("{s:o}", "content", a->probs ? a->probs : json_array());
         a->probs = NULL;
     }
-    json_t *root = head(a, "chat.completion",
-                        json_pack("[{s:i, s:o, s:o, s:s}]", "index", 0, "message", message, "logprobs", probs,
-                                  "finish_reason", finish_reason(o->ending)));
+    answer_add_choice(a, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)a->choice, "message", message, "logprobs",
+                                   probs, "finish_reason", finish_reason(o->ending)));
+}
+
+static void chat_whole(struct answer *a, const struct outcome *o, struct buffer *out)
+{
+    chat_choice(a, o);
+    json_t *root = head(a, "chat.completion", json_incref(a->choices));
     json_object_set_new(root, "usage", answer_usage_openai(o));
     json_object_set_new(root, "timings", answer_timings(o));
     buffer_json(out, root);
 }
 
-const struct writer writer_chat = {chat_begin, chat_event, chat_end, chat_whole};
+const struct writer writer_chat = {chat_begin, chat_event, chat_end, chat_whole, chat_choice};

@@ -16,8 +16,8 @@ static const struct field fields[] = {
     {"logprobs", FIELD_READ, NULL},
     {"echo", FIELD_READ, NULL},
     {"response_format", FIELD_READ, NULL},
-    {"n", FIELD_NEUTRAL, "one answer a request"},
-    {"best_of", FIELD_NEUTRAL, "one answer a request"},
+    {"n", FIELD_READ, NULL},
+    {"best_of", FIELD_NEUTRAL, "every answer is sent (n)"},
     {"suffix", FIELD_NEUTRAL, NULL},
     {"frequency_penalty", FIELD_READ, NULL},
     {"presence_penalty", FIELD_READ, NULL},
@@ -55,7 +55,7 @@ static bool keep_prompt(struct clerk *c, struct serve_request *r, struct fault *
 bool completions_read(struct clerk *c, const json_t *root, struct serve_request *r, struct fault *f)
 {
     if (!fields_check(root, fields, sizeof fields / sizeof *fields, f) || !request_common(r, root, f) ||
-        !request_bias(r, root, c->server->info.n_vocab, f))
+        !request_choices(r, root, f) || !request_bias(r, root, c->server->info.n_vocab, f))
         return false;
     const json_t *prompt = json_object_get(root, "prompt"), *probs = json_object_get(root, "logprobs");
     int64_t n_probs = 0;
@@ -103,10 +103,15 @@ static json_t *take_probs(struct answer *a)
     return probs ? probs : json_null();
 }
 
-static json_t *choice(struct answer *a, json_t *text, const char *finish)
+static json_t *piece(struct answer *a, json_t *text, const char *finish)
 {
-    return json_pack("[{s:o, s:i, s:o, s:s?}]", "text", text, "index", 0, "logprobs", take_probs(a), "finish_reason",
-                     finish);
+    return json_pack("{s:o, s:i, s:o, s:s?}", "text", text, "index", (int)a->choice, "logprobs", take_probs(a),
+                     "finish_reason", finish);
+}
+
+static void send_piece(struct answer *a, const char *text, size_t bytes)
+{
+    answer_message(a, NULL, head(a, json_pack("[o]", piece(a, buffer_string(text, bytes), NULL))));
 }
 
 /* The older form: lists beside each other. */
@@ -134,7 +139,7 @@ static void add_probs(struct answer *a, const struct token_probs *p)
 static void send_echo(struct answer *a)
 {
     const char *echo = a->request->prompt_text;
-    if (echo) answer_message(a, NULL, head(a, choice(a, buffer_string(echo, strlen(echo)), NULL)));
+    if (echo) send_piece(a, echo, strlen(echo));
 }
 
 static void begin(struct answer *a)
@@ -150,7 +155,7 @@ static void event(struct answer *a, const struct event *e)
     } else if (!a->streamed) {
         answer_keep(a, e);
     } else if (e->kind == EVENT_TEXT) {
-        answer_message(a, NULL, head(a, choice(a, buffer_string(e->text.at, e->text.n), NULL)));
+        send_piece(a, e->text.at, e->text.n);
     } else if (e->kind == EVENT_PROGRESS) {
         json_t *data = head(a, json_array());
         json_object_set_new(data, "prompt_progress", answer_progress(&e->progress));
@@ -162,13 +167,18 @@ static void event(struct answer *a, const struct event *e)
 
 static const char *finish_reason(enum ending ending) { return ending == ENDING_LENGTH ? "length" : "stop"; }
 
+static json_t *last(struct answer *a, const struct outcome *o)
+{
+    return head(a, json_pack("[o]", piece(a, json_string(""), finish_reason(o->ending))));
+}
+
 static void end(struct answer *a, const struct outcome *o)
 {
     if (o->ending == ENDING_FAILED) {
         answer_fault_openai(a, &o->fault);
         return;
     }
-    json_t *data = head(a, choice(a, json_string(""), finish_reason(o->ending)));
+    json_t *data = last(a, o);
     json_object_set_new(data, "timings", answer_timings(o));
     answer_message(a, NULL, data);
     if (a->request->usage_wanted) {
@@ -179,16 +189,26 @@ static void end(struct answer *a, const struct outcome *o)
     buffer_word(&a->out, "data: [DONE]\n\n");
 }
 
-static void whole(struct answer *a, const struct outcome *o, struct buffer *out)
+static void choice(struct answer *a, const struct outcome *o)
 {
     struct buffer text = {.at = NULL};
+    if (a->streamed) {
+        answer_message(a, NULL, last(a, o));
+        return;
+    }
     if (a->request->echo && a->request->prompt_text) buffer_word(&text, a->request->prompt_text);
     buffer_put(&text, a->text.at, a->text.n);
-    json_t *root = head(a, choice(a, buffer_string(text.at, text.n), finish_reason(o->ending)));
-    json_object_set_new(root, "usage", answer_usage_openai(o));
-    json_object_set_new(root, "timings", answer_timings(o));
-    buffer_json(out, root);
+    answer_add_choice(a, piece(a, buffer_string(text.at, text.n), finish_reason(o->ending)));
     buffer_free(&text);
 }
 
-const struct writer writer_completions = {begin, event, end, whole};
+static void whole(struct answer *a, const struct outcome *o, struct buffer *out)
+{
+    choice(a, o);
+    json_t *root = head(a, json_incref(a->choices));
+    json_object_set_new(root, "usage", answer_usage_openai(o));
+    json_object_set_new(root, "timings", answer_timings(o));
+    buffer_json(out, root);
+}
+
+const struct writer writer_completions = {begin, event, end, whole, choice};

@@ -337,6 +337,7 @@ static void event(struct answer *a, const struct event *e)
         break;
     case EVENT_PROBS:
     case EVENT_BEGIN:
+    case EVENT_CHOICE:
     case EVENT_END: break;
     }
 }
@@ -380,4 +381,4 @@ static void whole(struct answer *a, const struct outcome *o, struct buffer *out)
     buffer_json(out, root);
 }
 
-const struct writer writer_messages = {begin, event, end, whole};
+const struct writer writer_messages = {begin, event, end, whole, NULL};

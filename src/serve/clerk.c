@@ -193,7 +193,8 @@ bool clerk_read(struct clerk *c, const struct endpoint *e, const struct buffer *
     if (good && e->kind == ENDPOINT_BY_CLERK)
         good = e->by_clerk(c, root, out, f);
     else if (good)
-        good = e->read(c, root, r, f) && clerk_check_length(c, r, f) && request_check_format(c, r, f);
+        good = e->read(c, root, r, f) && clerk_check_length(c, r, f) && request_check_format(c, r, f) &&
+               request_check_choices(r, f);
     json_decref(r->vars);
     r->vars = NULL;
     if (!r->model[0]) memcpy(r->model, s->model_name, sizeof r->model);

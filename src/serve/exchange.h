@@ -28,6 +28,7 @@ enum event_kind {
     EVENT_PROGRESS, /* of the prompt */
     EVENT_BEGIN,    /* a session works on it: `progress` says what of the prompt was known */
     EVENT_ALIVE,    /* nothing has happened for a while */
+    EVENT_CHOICE,   /* one of several answers is over, for the reason in `outcome`; the next one begins */
     EVENT_END,
 };
 

@@ -22,12 +22,24 @@ struct job *job_create(struct exchange *x)
     return j;
 }
 
-void job_free(struct job *j)
+/* What belongs to one of several answers. */
+static void forget(struct job *j)
 {
-    if (!j) return;
     serve_parser_destroy(j->parser);
     sluice_grammar_free(j->grammar);
     serve_parser_destroy(j->any);
+    j->parser = j->any = NULL;
+    j->grammar = NULL;
+    j->forced_begun = j->thinks = j->calls_over = false;
+    j->n_closing = j->n_closed = 0;
+    j->choice_tokens = j->outcome.n_generated;
+    j->choice_thinks = j->outcome.n_reasoning;
+}
+
+void job_free(struct job *j)
+{
+    if (!j) return;
+    forget(j);
     free(j->logits);
     exchange_release(j->x);
     free(j);
@@ -200,6 +212,32 @@ static enum sluice_status open_grammar(struct job *j, struct sluice_error *err)
     return st;
 }
 
+/* What an answer needs. Each of several has a seed of its own. */
+static enum sluice_status open_answer(struct job *j, struct sluice_error *err)
+{
+    const struct serve_request *r = &j->x->request;
+    struct sluice_sampling sampling = r->sampling;
+    sampling.seed += j->choice;
+    enum sluice_status st = sluice_session_sampling(j->session, &sampling, err);
+    if (st) return st;
+    sluice_decoder_init(&j->decoder, !r->answers);
+    stop_init(&j->stops, take_text, j);
+    for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
+    if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
+    if (!st && r->answers) st = open_parsers(j, err);
+    if (!st && r->schema) st = open_grammar(j, err);
+    return st;
+}
+
+enum sluice_status job_again(struct job *j, size_t n_reused, struct sluice_error *err)
+{
+    forget(j);
+    j->n_done = n_reused;
+    enum sluice_status st = open_answer(j, err);
+    if (!st) j->state = JOB_PREFILL;
+    return st;
+}
+
 enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s, size_t n_vocab, size_t n_reused,
                              struct sluice_error *err)
 {
@@ -212,14 +250,7 @@ enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s,
     j->outcome.n_prompt = r->n_ids;
     j->outcome.n_reused = n_reused;
     j->outcome.queued_ns = j->begin_ns - j->submitted_ns;
-    enum sluice_status st = sluice_session_sampling(s, &r->sampling, err);
-    if (st) return st;
-    sluice_decoder_init(&j->decoder, !r->answers);
-    stop_init(&j->stops, take_text, j);
-    for (size_t i = 0; i < r->n_stops && !st; i++) st = stop_add(&j->stops, r->stops[i], err);
-    if (r->turn_end && !st) st = stop_add(&j->stops, r->turn_end, err);
-    if (!st && r->answers) st = open_parsers(j, err);
-    if (!st && r->schema) st = open_grammar(j, err);
+    enum sluice_status st = open_answer(j, err);
     if (st) return st;
     if (r->probs_wanted && !(j->logits = malloc(n_vocab * sizeof *j->logits)))
         return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for probabilities");
@@ -301,13 +332,34 @@ bool job_prompt_logits(void *user, size_t index, const float *logits, size_t n_v
 
 /* ---- the end ---- */
 
+/* The next answer begins when the scheduler comes by. */
+static void end_choice(struct job *j, enum ending ending)
+{
+    struct event *e = calloc(1, sizeof *e);
+    if (!e) {
+        struct sluice_error err;
+        base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for the end of an answer");
+        job_fail(j, &err);
+        return;
+    }
+    e->kind = EVENT_CHOICE;
+    e->outcome.ending = ending;
+    exchange_push(j->x, e);
+    j->choice++;
+    j->state = JOB_QUEUED;
+}
+
 void job_end(struct job *j, enum ending ending)
 {
     if (j->state == JOB_OVER) return;
+    if (ending == ENDING_STOP && j->stops.hit_index >= j->x->request.n_stops) ending = ENDING_MODEL; /* turn_end */
+    if (ending != ENDING_FAILED && j->choice + 1 < j->x->request.n_choices) {
+        end_choice(j, ending);
+        return;
+    }
     j->state = JOB_OVER;
     const uint64_t now = server_now_ns();
     struct server *s = j->x->server;
-    if (ending == ENDING_STOP && j->stops.hit_index >= j->x->request.n_stops) ending = ENDING_MODEL; /* turn_end */
     j->outcome.ending = ending;
     if (j->first_ns)
         j->outcome.generate_ns = now - j->first_ns;
@@ -367,7 +419,7 @@ static void close_thought(struct job *j)
     const struct sluice_encode_options how = {.special = true};
     struct sluice_error ignored; /* the model goes on, then */
     size_t n = 0;
-    if (j->n_closing || !end || j->outcome.n_reasoning < j->x->request.reasoning_max) return;
+    if (j->n_closing || !end || j->outcome.n_reasoning - j->choice_thinks < j->x->request.reasoning_max) return;
     if (strlen(end) + 8 > JOB_CLOSING_MAX || !serve_parser_reasons(j->parser)) return;
     if (sluice_encode(j->engine, end, strlen(end), &how, j->closing, JOB_CLOSING_MAX, &n, &ignored)) return;
     j->n_closing = n;
@@ -411,7 +463,7 @@ void job_token(struct job *j, size_t room)
         end_text(j, ENDING_LENGTH);
         return;
     }
-    if (!j->first_ns) sluice_session_answer(j->session);
+    if (j->state == JOB_PREFILL) sluice_session_answer(j->session);
     if (next_token(j, &id, &err)) {
         job_fail(j, &err);
         return;
@@ -435,7 +487,7 @@ void job_token(struct job *j, size_t room)
         end_text(j, ENDING_STOP);
     else if (j->calls_over)
         end_text(j, ENDING_CALLS);
-    else if (j->outcome.n_generated >= r->tokens_max || room == 0)
+    else if (j->outcome.n_generated - j->choice_tokens >= r->tokens_max || room == 0)
         end_text(j, ENDING_LENGTH);
 }
 
@@ -443,7 +495,7 @@ void job_progress(struct job *j, size_t done)
 {
     const uint64_t now = server_now_ns();
     const size_t total = j->x->request.n_ids;
-    if (!j->x->request.progress_wanted || !j->x->request.stream) return;
+    if (!j->x->request.progress_wanted || !j->x->request.stream || j->choice) return;
     if (now - j->progress_ns < PROGRESS_EVERY_NS && (done < total || j->progress_over)) return;
     struct event *e = calloc(1, sizeof *e);
     if (!e) return;

@@ -6,7 +6,7 @@
 #include "serve/toolcall.h"
 
 enum job_state {
-    JOB_QUEUED,
+    JOB_QUEUED,  /* for a session; or it has one, and the next of several answers begins */
     JOB_PREFILL, /* its prompt is being read */
     JOB_DECODE,  /* `next` is the token to be evaluated */
     JOB_OVER,    /* END was pushed */
@@ -41,6 +41,8 @@ struct job {
     bool calls_over;    /* the one call that was wanted is there */
     struct outcome outcome;
     uint64_t submitted_ns, begin_ns, first_ns, progress_ns;
+    uint32_t choice;                     /* which of several answers */
+    size_t choice_tokens, choice_thinks; /* of n_generated and n_reasoning, those of the answers before it */
 };
 
 /* Takes a reference of x. NULL: no memory. */
@@ -49,11 +51,14 @@ void job_free(struct job *j);
 /* It gets a session. SLUICE_ERR_*: cannot be begun, `err` says why. */
 enum sluice_status job_begin(struct job *j, sluice_engine *e, sluice_session *s, size_t n_vocab, size_t n_reused,
                              struct sluice_error *err);
-/* The logits of the last token are there: takes the next token. JOB_OVER if that ended the answer. */
+/* The session holds n_reused tokens of the prompt again, for the next of several answers. */
+enum sluice_status job_again(struct job *j, size_t n_reused, struct sluice_error *err);
+/* The logits of the last token are there: takes the next token. JOB_OVER if that ended the
+ * answer, JOB_QUEUED if another one is wanted. */
 void job_token(struct job *j, size_t room);
 /* Of each token of the prompt, where its probabilities are wanted (user: the job, index: behind n_done). */
 bool job_prompt_logits(void *user, size_t index, const float *logits, size_t n_vocab);
-/* Pushes END. */
+/* Pushes END; of an answer that is not the last one CHOICE. */
 void job_end(struct job *j, enum ending ending);
 void job_fail(struct job *j, const struct sluice_error *err);
 void job_progress(struct job *j, size_t done); /* of the prompt; tells the client if it wants to know */

@@ -11,6 +11,7 @@ void request_init(struct serve_request *r, const struct sluice_sampling *samplin
     memset(r, 0, sizeof *r);
     r->created_s = (int64_t)time(NULL);
     r->tokens_max = r->reasoning_max = UINT64_MAX;
+    r->n_choices = 1;
     r->call_prefix = "call_";
     r->sampling = *sampling;
     if (seeded) return;
@@ -74,7 +75,7 @@ static bool is_neutral(const char *name, const json_t *value)
     switch (json_typeof(value)) {
     case JSON_NULL:
     case JSON_FALSE: return true;
-    case JSON_INTEGER: return json_integer_value(value) == (strcmp(name, "n") && strcmp(name, "best_of") ? 0 : 1);
+    case JSON_INTEGER: return json_integer_value(value) == (strcmp(name, "best_of") ? 0 : 1);
     case JSON_REAL: return json_real_value(value) == 0;
     case JSON_STRING: return json_string_length(value) == 0;
     case JSON_ARRAY: return json_array_size(value) == 0;
@@ -271,6 +272,24 @@ bool request_stops(struct serve_request *r, const json_t *root, const char *name
     for (size_t i = 0; i < json_array_size(v); i++)
         if (!add_stop(r, json_array_get(v, i), name, f)) return false;
     return true;
+}
+
+bool request_choices(struct serve_request *r, const json_t *root, struct fault *f)
+{
+    int64_t n = r->n_choices;
+    if (!read_integer(root, "n", 1, REQUEST_CHOICES_MAX, &n, f)) return false;
+    r->n_choices = (uint32_t)n;
+    return true;
+}
+
+/* What is not streamed is kept to its end: several answers take no more of it than one may. */
+bool request_check_choices(const struct serve_request *r, struct fault *f)
+{
+    const uint32_t most = REQUEST_PROBS_MAX + 1;
+    if (r->stream || !r->probs_wanted || r->n_choices * (r->n_probs + 1) <= most) return true;
+    return fault_set(f, 400, "n",
+                     "%u answers with %u probabilities a token each are too many (%u in all) without 'stream': true",
+                     r->n_choices, r->n_probs + 1, most);
 }
 
 bool request_tokens_max(struct serve_request *r, const json_t *root, const char *name, struct fault *f)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #define REQUEST_STOPS_MAX 32
+#define REQUEST_CHOICES_MAX 8
 #define REQUEST_PROBS_MAX 20
 #define REQUEST_TOOLS_MAX 256
 #define REQUEST_ID_BYTES 48
@@ -20,9 +21,10 @@ struct serve_request {
     char model[REQUEST_NAME_BYTES]; /* as it was asked for */
     int64_t created_s;
     bool stream, usage_wanted, progress_wanted;
-    bool answers;   /* an assistant's turn, with reasoning and calls; else the text goes on */
-    int32_t *ids;   /* [n_ids] the prompt; to be freed with sluice_free */
-    bool from_text; /* ids were made from text: another spelling of it will do */
+    uint32_t n_choices; /* answers to the prompt, one after another */
+    bool answers;       /* an assistant's turn, with reasoning and calls; else the text goes on */
+    int32_t *ids;       /* [n_ids] the prompt; to be freed with sluice_free */
+    bool from_text;     /* ids were made from text: another spelling of it will do */
     size_t n_ids;
     json_t *vars;           /* what the template got, or NULL */
     char *prompt_end;       /* the last of its text, for what the template has opened; or NULL */
@@ -56,7 +58,7 @@ void request_id(const char *prefix, char out[REQUEST_ID_BYTES]);
 enum field_use {
     FIELD_READ,    /* the reader of this API takes it */
     FIELD_IGNORED, /* changes nothing about the answer */
-    FIELD_NEUTRAL, /* only with a value that changes nothing: null, false, 0, 1 (n), "", [] or {}; `why` else */
+    FIELD_NEUTRAL, /* only with a value that changes nothing: null, false, 0, 1 (best_of), "", [] or {}; `why` else */
 };
 struct field {
     const char *name;
@@ -83,6 +85,9 @@ bool request_stops(struct serve_request *r, const json_t *root, const char *name
 bool request_tokens_max(struct serve_request *r, const json_t *root, const char *name, struct fault *f);
 /* What else the template gets: chat_template_kwargs, reasoning_effort, enable_thinking. */
 void request_template_vars(json_t *vars, const json_t *root);
+/* n: how many answers. */
+bool request_choices(struct serve_request *r, const json_t *root, struct fault *f);
+bool request_check_choices(const struct serve_request *r, struct fault *f); /* once all is read */
 struct clerk;
 /* response_format and its like, by that name: {"type": "text" | "json_object" | "json_schema", ...}. */
 bool request_format(struct clerk *c, struct serve_request *r, const json_t *format, const char *name, struct fault *f);

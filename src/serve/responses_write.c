@@ -229,6 +229,7 @@ static void event(struct answer *a, const struct event *e)
              false);
         break;
     case EVENT_BEGIN:
+    case EVENT_CHOICE:
     case EVENT_END: break;
     }
 }
@@ -249,4 +250,4 @@ static void whole(struct answer *a, const struct outcome *o, struct buffer *out)
     buffer_json(out, response(a, o));
 }
 
-const struct writer writer_responses = {begin, event, end, whole};
+const struct writer writer_responses = {begin, event, end, whole, NULL};

@@ -300,6 +300,18 @@ static void give_up(struct scheduler *q, struct job *j, const char *why)
     job_fail(j, &err);
 }
 
+/* From the prompt on again, which the session holds. */
+static void begin_again(struct lane *l)
+{
+    struct job *j = l->job;
+    struct sluice_error err;
+    size_t n_ready = 0;
+    (void)sluice_session_keep(l->session, &err); /* for models that cannot go back */
+    enum sluice_status st = reuse(l, j, &n_ready, &err);
+    if (!st) st = job_again(j, n_ready, &err);
+    if (st) job_fail(j, &err);
+}
+
 /* Jobs that ended, or that nobody waits for, leave; queued ones take their places. */
 static void admit(struct scheduler *q)
 {
@@ -311,6 +323,7 @@ static void admit(struct scheduler *q)
             give_up(q, l->job, "the server is stopping");
         else if (exchange_gone(l->job->x))
             give_up(q, l->job, "the client has gone");
+        if (l->job->state == JOB_QUEUED) begin_again(l);
         if (l->job->state != JOB_OVER) continue;
         finish(q, l->job);
         l->job = NULL;

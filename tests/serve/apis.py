@@ -32,6 +32,17 @@ class Completions(Shared):
         for c in got[:-1]:
             self.assertEqual("".join(c["logprobs"]["tokens"]), c["text"])
 
+    def test_several_answers(self):
+        for more in ({}, {"echo": True}, {"logprobs": 1}, {"echo": True, "logprobs": 1}, {"echo": True, "logprobs": 1, "max_tokens": 0},
+                     {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": [1, 2, "three"]}}}}):
+            body = {"prompt": "It was the best", "max_tokens": 4, "seed": 3, "temperature": 1.5, **more}
+            alone = [self.server.post("/v1/completions", {**body, "seed": 3 + i})["choices"][0] for i in range(2)]
+            plain = self.server.post("/v1/completions", {**body, "n": 2})["choices"]
+            self.assertEqual(plain, [{**a, "index": i} for i, a in enumerate(alone)], more)
+            got = [c for _, m in self.server.stream("/v1/completions", {**body, "n": 2}) if m != "[DONE]" for c in m["choices"]]
+            self.assertEqual(["".join(c["text"] for c in got if c["index"] == i) for i in range(2)], [c["text"] for c in plain])
+            self.assertEqual([c["index"] for c in got], sorted(c["index"] for c in got))
+
     def test_probabilities_of_the_prompt(self):
         ids = self.server.post("/tokenize", {"content": "It was thé best", "add_special": True})["tokens"]
         body = {"prompt": ids, "max_tokens": 5, "temperature": 0, "logprobs": 2}
@@ -54,7 +65,7 @@ class Completions(Shared):
 
     def test_refusals(self):
         for body in ({}, {"prompt": []}, {"prompt": ["a", "b"]}, {"prompt": [1, "x"]}, {"prompt": [99999]}, {"prompt": ""}, {"prompt": "x", "suffix": "y"},
-                     {"prompt": "x", "best_of": 3}):
+                     {"prompt": "x", "best_of": 3}, {"prompt": "x", "n": 9}):
             self.server.post("/v1/completions", body, code=400)
 
 

@@ -71,6 +71,29 @@ class Chat(Shared):
         got = self.server.post(CHAT, {"messages": messages, "max_tokens": 4})
         self.assertGreater(got["usage"]["prompt_tokens_details"]["cached_tokens"], got["usage"]["prompt_tokens"] - 40)
 
+    def test_several_answers(self):
+        """Each is what its seed gives alone; the prompt is computed and counted once."""
+        body = chat("It was the best of times", max_tokens=6, temperature=1.5, stop=["e"], logprobs=True, top_logprobs=1)
+        alone = [self.server.post(CHAT, {**body, "seed": 7 + i}) for i in range(3)]
+        before = self.server.metric("prompt_tokens_total")
+        plain = self.server.post(CHAT, {**body, "n": 3})
+        self.assertEqual(plain["choices"], [{**a["choices"][0], "index": i} for i, a in enumerate(alone)])
+        self.assertGreater(len({c["message"]["content"] for c in plain["choices"]}), 1)
+        said = sum(a["usage"]["completion_tokens"] for a in alone)
+        asked = alone[0]["usage"]["prompt_tokens"]
+        self.assertEqual([plain["usage"][k] for k in ("prompt_tokens", "completion_tokens", "total_tokens")], [asked, said, asked + said])
+        self.assertEqual(plain["timings"]["predicted_n"], said)
+        self.assertEqual(self.server.metric("prompt_tokens_total") - before, asked)
+        got = [m for _, m in self.server.stream(CHAT, {**body, "n": 3, "stream_options": {"include_usage": True}}) if m != "[DONE]"]
+        self.assertEqual(got[-1]["usage"]["completion_tokens"], said)
+        pieces = [c for m in got for c in m["choices"]]
+        for i, whole in enumerate(plain["choices"]):
+            mine = [c for c in pieces if c["index"] == i]
+            self.assertEqual(mine[0]["delta"]["role"], "assistant")
+            self.assertEqual("".join(c["delta"].get("content") or "" for c in mine), whole["message"]["content"])
+            self.assertEqual([c["finish_reason"] for c in mine], [None] * (len(mine) - 1) + [whole["finish_reason"]])
+            self.assertEqual([p for c in mine if c["logprobs"] for p in c["logprobs"]["content"]], whole["logprobs"]["content"])
+
     def test_stop_texts(self):
         whole = text_of(self.server.post(CHAT, chat("The sea was", max_tokens=30)))
         middle = whole[len(whole) // 2:len(whole) // 2 + 5]  # across the borders of tokens
@@ -183,7 +206,7 @@ class Chat(Shared):
         return error
 
     def test_refusals(self):
-        for body, words in (({}, ["messages"]), ({"messages": []}, ["messages"]), (chat("x", n=2), ["'n'"]), (chat("x", wizardry=1), ["wizardry"]),
+        for body, words in (({}, ["messages"]), ({"messages": []}, ["messages"]), (chat("x", n=9), ["'n'", "1 to 8"]), (chat("x", n=0), ["'n'"]), (chat("x", n=7, logprobs=True, top_logprobs=3), ["7 answers", "4 prob", "stream"]), (chat("x", n="2"), ["'n'"]), (chat("x", wizardry=1), ["wizardry"]),
                             (chat("x", temperature="hot"), ["temperature", "number"]), (chat("x", top_p=2), ["top_p", "0 to 1"]),
                             (chat("x", max_tokens=0), ["max_tokens"]), (chat("x", top_logprobs=3), ["logprobs"]),
                             (chat("x", logit_bias={"x": 2}), ["logit_bias", "no token id"]), (chat("x", stop=[1]), ["stop"]), (chat("x", stop="x" * 300), ["stop", "256"]),

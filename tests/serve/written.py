@@ -194,6 +194,16 @@ class Families(Written):
                     self.assertTrue(got == own if own else got.startswith(PREFIX[path]) and len(got) > 20, (got, own))
                 self.assertEqual(len({got for _, got, _ in a.calls}), len(calls))
                 self.assertEqual(a.end, {CHAT: "tool_calls", MESSAGES: "tool_use", RESPONSES: "completed"}[path])
+        # two answers: each with its own calls
+        body = body_of(CHAT, n=2)
+        messages = [c["message"] for c in server.post(CHAT, body)["choices"]]
+        for m in messages:
+            self.assertEqual(m.get("reasoning_content", ""), reasoning)
+            self.assertEqual([json.loads(c["function"]["arguments"]) for c in m["tool_calls"]], [arguments for _, _, arguments in calls])
+        for i in range(2):
+            deltas = [c["delta"] for _, m in server.stream(CHAT, body) if m != "[DONE]" for c in m["choices"] if c["index"] == i]
+            self.assertEqual([c["index"] for d in deltas for c in d.get("tool_calls", ()) if "id" in c], list(range(len(calls))))
+            self.assertEqual("".join(d.get("reasoning_content") or "" for d in deltas), reasoning)
         # without tools the same text is no call
         a = streamed_chat(server, {k: v for k, v in body_of(CHAT).items() if k != "tools"})
         self.assertEqual((a.calls, a.end), ([], "stop"))
