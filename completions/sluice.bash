@@ -92,10 +92,10 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--simulate-used-memory|--prefetch|--pre)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--simulate-used-memory|--prefetch|--pre|--sessions|--max-body)
                 return ;;
         esac
-        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --disk --json --quiet --verbose --help"
+        opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --serve --sessions --max-body --disk --json --quiet --verbose --help"
         words=files
         ;;
     inspect)

@@ -4,6 +4,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
+#include "serve/serve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,14 +73,27 @@ static void set_cache(const struct cli_options *o, struct sluice_options *option
     options->route = text_if_taken(o, OPT_ROUTE);
 }
 
+static bool serves(const struct cli_options *o)
+{
+    return o->command == CLI_SERVE || (o->command == CLI_PLAN && cli_flag(o, OPT_SERVE));
+}
+
 /* Kept prefixes: a server always has some. Of run memory alone is no use, and may come from the environment. */
 static void set_prefixes(const struct cli_options *o, struct sluice_options *options)
 {
     options->prefix_dir = text_if_taken(o, OPT_KV_DIR);
     if (options->prefix_dir || o->command != CLI_RUN) options->prefix_memory = text_if_taken(o, OPT_PREFIX_MEMORY);
-    if (!options->prefix_memory && (options->prefix_dir || o->command == CLI_SERVE)) options->prefix_memory = "auto";
+    if (!options->prefix_memory && (options->prefix_dir || serves(o))) options->prefix_memory = "auto";
     if (options->prefix_memory && !strcmp(options->prefix_memory, "off")) options->prefix_memory = NULL;
     if (options->prefix_dir) options->prefix_limit = text_if_taken(o, OPT_KV_LIMIT);
+}
+
+/* What a server has beyond a run: any request may come with a schema, several are worked on at once. */
+static void set_server(const struct cli_options *o, struct sluice_options *options)
+{
+    options->grammar = true;
+    options->sessions = cli_integer(o, OPT_SESSIONS) ? (uint32_t)cli_integer(o, OPT_SESSIONS) : SLUICE_SESSIONS_AUTO;
+    options->text_bytes = serve_text_bytes(cli_integer(o, OPT_MAX_BODY) * OPEN_BODY_UNIT);
 }
 
 enum sluice_status open_options(const struct cli_options *o, enum open_how how, uint32_t ctx, size_t text_bytes,
@@ -113,6 +127,7 @@ enum sluice_status open_options(const struct cli_options *o, enum open_how how, 
     if (how != OPEN_VOCAB && read_template(o, &out->chat_template, err)) return err->status;
     enum sluice_status status = out->grammar ? check_schema(cli_text(o, OPT_SCHEMA), err) : SLUICE_OK;
     if (status) return status;
+    if (serves(o)) set_server(o, out);
     unsigned processors = doctor_processors();
     if (out->threads > processors) report_warn(r, "%u threads on %u processors: slower", out->threads, processors);
     return out->trace_path ? check_trace(out, err) : SLUICE_OK;

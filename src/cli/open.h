@@ -11,6 +11,8 @@ struct open_model {
     bool keeps; /* prefixes are kept: ask sluice_session_reuse, and end a turn with sluice_session_keep */
 };
 
+#define OPEN_BODY_UNIT ((size_t)1 << 20) /* of --max-body */
+
 enum open_how { OPEN_FULL, OPEN_PLAN, OPEN_VOCAB };
 
 /* ctx: the context if the user gives none (0: the engine chooses). text_bytes: the longest text for

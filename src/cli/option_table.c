@@ -6,7 +6,8 @@
 #define RUNNERS (SAMPLERS | CLI_MEASURERS)
 #define EVALUATORS (RUNNERS | CLI_BIT(CLI_PROFILE))
 #define PLANNERS (EVALUATORS | CLI_BIT(CLI_PLAN))
-#define KEEPERS (SAMPLERS | CLI_BIT(CLI_PLAN)) /* of prefixes */
+#define KEEPERS (SAMPLERS | CLI_BIT(CLI_PLAN))           /* of prefixes */
+#define SERVERS (CLI_BIT(CLI_SERVE) | CLI_BIT(CLI_PLAN)) /* plan: with --serve */
 #define CHECKERS (CLI_BIT(CLI_CHECKSUM) | CLI_BIT(CLI_VERIFY))
 #define COPIERS (CHECKERS | CLI_BIT(CLI_PACK))
 #define EVERYONE (CLI_BIT(CLI_COMMANDS) - 1)
@@ -37,11 +38,13 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                    "--api-key-file or --insecure. The options of sampling are what a request gets that says nothing. "
                    "SIGTERM or Ctrl-C ends it: what was accepted is finished first; a second one stops at once.",
                    0, 1, "files"},
-    [CLI_PLAN] = {"plan", "MODEL [options]", "show how memory would be used, and load nothing",
-                  "Prints the memory ledger that a run with the same options would have, and the bytes that it would "
-                  "read for a token. With --disk also how many tokens a second the disk and the memory would allow at "
-                  "some hit rates. Nothing of the weights is read, but by --disk MODEL.",
-                  0, 1, "files"},
+    [CLI_PLAN] =
+        {"plan", "MODEL [options]", "show how memory would be used, and load nothing",
+         "Prints the memory ledger that run or chat would have with the same options, with --serve the one that "
+         "serve would have, and the bytes that it would read for a token. With --disk also how many tokens a second "
+         "the disk and the memory would allow at "
+         "some hit rates. Nothing of the weights is read, but by --disk MODEL.",
+         0, 1, "files"},
     [CLI_INSPECT] = {"inspect", "MODEL [--memory SIZE] [--json]",
                      "show what is in a GGUF file, and whether Sluice runs it",
                      "Says what the file is (a language model, a vocabulary, a projector, an adapter, ...), whether "
@@ -266,15 +269,17 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "let pages of this origin ask (https://example.org), or * for any"},
     {OPT_ALIAS, SERVER, "alias", 0, CLI_TEXT, true, false, "NAME", NULL, 0, 0, NULL, CLI_BIT(CLI_SERVE),
      "the model's name in answers (default: the file's)"},
-    {OPT_SESSIONS, SERVER, "sessions", 0, CLI_INTEGER, true, false, "N", NULL, 1, 64, NULL, CLI_BIT(CLI_SERVE),
+    {OPT_SERVE, SERVER, "serve", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_PLAN),
+     "the ledger that serve would have: memory for several sessions, kept prefixes, bodies of requests"},
+    {OPT_SESSIONS, SERVER, "sessions", 0, CLI_INTEGER, true, false, "N", NULL, 1, 64, NULL, SERVERS,
      "requests that are worked on at once, each with memory for a whole context; others wait (default: up to 4, as "
-     "long as that costs the expert cache little)"},
+     "long as that costs the expert cache little); plan takes it with --serve"},
     {OPT_QUEUE, SERVER, "queue", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "64", CLI_BIT(CLI_SERVE),
      "requests that may wait; further ones are answered with 429"},
     {OPT_MAX_CONNECTIONS, SERVER, "max-connections", 0, CLI_INTEGER, true, false, "N", NULL, 1, 100000, "1100",
      CLI_BIT(CLI_SERVE), "connections that may be open"},
-    {OPT_MAX_BODY, SERVER, "max-body", 0, CLI_INTEGER, true, false, "MIB", NULL, 1, 1024, "8", CLI_BIT(CLI_SERVE),
-     "largest body of a request, in MiB"},
+    {OPT_MAX_BODY, SERVER, "max-body", 0, CLI_INTEGER, true, false, "MIB", NULL, 1, 1024, "8", SERVERS,
+     "largest body of a request, in MiB; plan takes it with --serve"},
     {OPT_MAX_HEADER, SERVER, "max-header", 0, CLI_INTEGER, true, false, "KIB", NULL, 8, 1024, "32", CLI_BIT(CLI_SERVE),
      "largest head of a request, in KiB"},
     {OPT_TIMEOUT_IDLE, SERVER, "timeout-idle", 0, CLI_INTEGER, true, false, "S", NULL, 1, 86400, "120",

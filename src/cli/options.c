@@ -480,6 +480,11 @@ static enum sluice_status check_cache(struct cli_options *o, struct sluice_error
                          "--lock-margin has no effect without --lock");
     if (by_flag(o, OPT_KV_LIMIT) && !cli_given(o, OPT_KV_DIR))
         return base_fail(err, SLUICE_ERR_USAGE, "add --kv-dir DIRECTORY", "--kv-limit has no effect without --kv-dir");
+    static const enum cli_option served[] = {OPT_SESSIONS, OPT_MAX_BODY};
+    for (size_t i = 0; o->command == CLI_PLAN && !cli_flag(o, OPT_SERVE) && i < sizeof served / sizeof *served; i++)
+        if (by_flag(o, served[i]))
+            return base_fail(err, SLUICE_ERR_USAGE, "add --serve: the ledger is then that of a server",
+                             "--%s has no effect in 'plan' without --serve", cli_option_rows[served[i]].name);
     if (o->command == CLI_RUN && by_flag(o, OPT_PREFIX_MEMORY) && !cli_given(o, OPT_KV_DIR))
         return base_fail(err, SLUICE_ERR_USAGE, "add --kv-dir DIRECTORY",
                          "--prefix-memory has no effect in 'run' without --kv-dir: there is one prompt");

@@ -103,6 +103,7 @@ enum cli_option {
     OPT_INSECURE,
     OPT_CORS,
     OPT_ALIAS,
+    OPT_SERVE,
     OPT_SESSIONS,
     OPT_QUEUE,
     OPT_MAX_CONNECTIONS,

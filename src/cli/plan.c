@@ -3,6 +3,7 @@
 #include "cli/doctor.h"
 #include "cli/open.h"
 #include "cli/out.h"
+#include "serve/serve.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ static json_t *plan_json(const struct open_model *m)
     for (size_t i = 0; i < l->n_rows; i++)
         json_array_append_new(rows,
                               json_pack("{s:s, s:I}", "name", l->rows[i].name, "bytes", (json_int_t)l->rows[i].bytes));
-    return json_pack("{s:o, s:o, s:I, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "model",
+    return json_pack("{s:o, s:o, s:I, s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "model",
                      out_json_text(m->info.path, strlen(m->info.path)), "architecture",
                      out_json_text(m->info.architecture, strlen(m->info.architecture)), "budget_bytes",
                      (json_int_t)l->budget_bytes, "machine_limit_bytes", (json_int_t)l->machine_limit_bytes,
@@ -80,13 +81,14 @@ static json_t *plan_json(const struct open_model *m)
                      (json_int_t)m->info.expert_bytes, "expert_bytes_per_token",
                      (json_int_t)m->info.expert_bytes_per_token, "expected_bytes_per_token",
                      l->expected_bytes_per_token, "ctx", (json_int_t)m->info.ctx, "chunk", (json_int_t)m->info.chunk,
-                     "threads", (json_int_t)m->info.threads);
+                     "threads", (json_int_t)m->info.threads, "sessions", (json_int_t)m->info.sessions);
 }
 
 static void plan_print(const struct open_model *m, struct report *r, const struct estimate *e)
 {
     char text[24];
     report_ledger(stdout, &m->ledger, &m->info);
+    if (m->info.sessions > 1) out_printf("%u requests at once, each with a context of its own\n", m->info.sessions);
     if (m->info.n_expert == 0) {
         out_printf("the model has no routed experts: it is held whole, and nothing is read for a token\n");
         if (e) estimate_print(m, e);
@@ -101,17 +103,35 @@ static void plan_print(const struct open_model *m, struct report *r, const struc
     if (!e) report_note(r, "no tokens/s: say how fast the disk reads with --disk MB/s, or a file on it");
 }
 
+/* A server has its vocabulary twice, and the ledger measures the process as it stands. */
+static enum sluice_status open_vocabulary(const struct cli_options *o, struct report *r, sluice_engine **out,
+                                          struct sluice_error *err)
+{
+    struct sluice_options engine, vocabulary;
+    *out = NULL;
+    if (!cli_flag(o, OPT_SERVE)) return SLUICE_OK;
+    enum sluice_status status = open_options(o, OPEN_PLAN, 0, 0, r, &engine, err);
+    if (status) return status;
+    serve_vocabulary_options(&engine, &vocabulary); /* without a log: the other engine says it all */
+    status = sluice_engine_open(&vocabulary, out, err);
+    if (status) *out = NULL;
+    return status;
+}
+
 int command_plan(const struct cli_options *o)
 {
     struct sluice_error err = {0};
     struct report r;
-    struct open_model m;
+    struct open_model m = {0};
+    sluice_engine *vocabulary;
     report_init(&r, o);
     struct estimate e;
     double disk = 0;
-    enum sluice_status status = open_model(o, OPEN_PLAN, 0, 0, &r, &m, &err);
+    enum sluice_status status = open_vocabulary(o, &r, &vocabulary, &err);
+    if (!status) status = open_model(o, OPEN_PLAN, 0, 0, &r, &m, &err);
     if (!status) status = doctor_find_disk(o, &r, &disk, &err); /* the ledger was made before this took memory */
     if (!status && disk > 0) estimate_make(&m, disk, &e);
+    if (vocabulary) sluice_engine_close(vocabulary);
     if (status) {
         open_close(&m);
         return report_error(&err);

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
 #define KIB ((size_t)1 << 10)
 
 static void say_line(void *user, enum sluice_log_level level, const char *line) { report_log(user, level, line); }
@@ -43,7 +42,7 @@ static void fill(const struct cli_options *o, struct serve_options *s)
     s->api_key_path = cli_text(o, OPT_API_KEY_FILE);
     s->insecure = cli_flag(o, OPT_INSECURE);
     s->cors = cli_text(o, OPT_CORS);
-    s->body_bytes_max = cli_integer(o, OPT_MAX_BODY) * MIB;
+    s->body_bytes_max = cli_integer(o, OPT_MAX_BODY) * OPEN_BODY_UNIT;
     s->header_bytes_max = cli_integer(o, OPT_MAX_HEADER) * KIB;
     s->connections_max = (uint32_t)cli_integer(o, OPT_MAX_CONNECTIONS);
     s->queue_max = (uint32_t)cli_integer(o, OPT_QUEUE);
@@ -74,10 +73,7 @@ int command_serve(const struct cli_options *o)
     struct serve_options s;
     report_init(&r, o);
     if (open_options(o, OPEN_FULL, 0, 0, &r, &engine, &err)) return report_error(&err);
-    engine.grammar = true;
-    engine.sessions = cli_integer(o, OPT_SESSIONS) ? (uint32_t)cli_integer(o, OPT_SESSIONS) : SLUICE_SESSIONS_AUTO;
     fill(o, &s);
-    engine.text_bytes = serve_text_bytes(&s);
     s.engine = &engine;
     s.log = say_line;
     s.listening = say_address;

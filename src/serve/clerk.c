@@ -88,8 +88,8 @@ static char *end_of_prompt(struct clerk *c, const struct serve_request *r)
 /* Longer texts cannot fit the context, and the ledger has no room for the work. */
 bool clerk_check_text(const struct clerk *c, size_t bytes, struct fault *f)
 {
-    const size_t room = (size_t)c->n_ctx * TEXT_BYTES_PER_TOKEN, asked = serve_text_bytes(&c->server->options),
-                 most = room > asked ? room : asked;
+    const size_t room = (size_t)c->n_ctx * TEXT_BYTES_PER_TOKEN,
+                 asked = serve_text_bytes(c->server->options.body_bytes_max), most = room > asked ? room : asked;
     if (bytes <= most) return true;
     fault_set(f, 400, NULL, "the prompt is a text of %zu bytes; a context of %u tokens has room for %zu at most", bytes,
               c->n_ctx, most);
@@ -274,17 +274,23 @@ static void take_line(void *user, enum sluice_log_level level, const char *line)
     if (level == SLUICE_LOG_DEBUG) server_log(c->server, level, "%s", line); /* the other engine says the rest again */
 }
 
+void serve_vocabulary_options(const struct sluice_options *engine, struct sluice_options *out)
+{
+    sluice_options_init(out);
+    out->model_path = engine->model_path;
+    out->vocab_only = true;
+    out->chat_template = engine->chat_template;
+    out->pre = engine->pre;
+    out->sessions = 0;
+}
+
 enum sluice_status clerk_open(struct server *s, struct clerk **out, struct sluice_error *err)
 {
     struct clerk *c = calloc(1, sizeof *c);
     if (!c) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the clerk");
     struct sluice_options o;
     c->server = s;
-    sluice_options_init(&o);
-    o.model_path = s->options.engine->model_path;
-    o.vocab_only = true;
-    o.chat_template = s->options.engine->chat_template;
-    o.sessions = 0;
+    serve_vocabulary_options(s->options.engine, &o);
     o.log = take_line;
     o.progress = take_progress;
     o.user = c;

@@ -39,7 +39,11 @@ struct serve_options {
     void *user;
 };
 /* What the engine's options should have as text_bytes: its row of the ledger is then for the server's text work too. */
-static inline size_t serve_text_bytes(const struct serve_options *o) { return o->body_bytes_max / 4; }
+static inline size_t serve_text_bytes(size_t body_bytes_max) { return body_bytes_max / 4; }
+/* The options of the second engine that a server opens, before the one with the model: a vocabulary, for the thread
+ * that turns requests into tokens. Whoever plans a server opens it too: the ledger measures the process. log, progress
+ * and user are left to the caller. */
+void serve_vocabulary_options(const struct sluice_options *engine, struct sluice_options *out);
 /* Defaults; sampling as sluice_sampling_init. */
 void serve_options_init(struct serve_options *o);
 

@@ -4,12 +4,13 @@
 SLUICE_BIN names the program, SLUICE_SOURCE the repository."""
 import json
 import os
+import subprocess
 import sys
 import unittest
 
 sys.dont_write_bytecode = True  # the source folder stays as it is
 
-from real_program import ARCH, DEMO, Folder, run
+from real_program import ARCH, DEMO, ENV, Folder, PROGRAM, run
 
 
 class Known(Folder):
@@ -135,6 +136,33 @@ class Known(Folder):
         for size, meant in (("7MiB", 7 << 20), ("7MB", 7000000), ("7M", 7 << 20), ("7340000B", 7340000), ("40%", 0.4 * 256 * one)):
             self.assertLessEqual(abs(slots(size) - meant), one, size)
         self.assertIn("--experts", run("plan", "-m", DEMO, "--experts", "4", code=4)[1].decode())  # below the floor
+
+    def test_plan_of_a_server(self):
+        """The rows are those that serve prints when it is ready."""
+        words = ["-m", DEMO, "--ctx", "256", "--sessions", "3", "--max-body", "2", "--prefix-memory", "8M", "--memory", "300M"]
+        server = subprocess.Popen([PROGRAM, "serve", *words, "--port", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENV)
+        said = []
+        for line in server.stderr:
+            said.append(line)
+            if "ready" in line:
+                server.terminate()
+        server.stderr.close()
+        self.assertEqual(server.wait(), 0)
+        rows = lambda lines: {x[:30].strip(): x[30:].strip() for x in lines if x.startswith("  ") and "iB" in x[30:] and ":" not in x}
+        planned = run("plan", "--serve", *words)[0].decode().splitlines()
+        measured = ("process and tokenizer", "expert slots", "all together")  # the first is a measurement, the others follow from it
+        seen, will = rows(said), rows(planned)
+        self.assertIn("prefixes", will)
+        self.assertIn("3 requests at once, each with a context of its own", planned)
+        self.assertEqual({k: v for k, v in seen.items() if k not in measured}, {k: v for k, v in will.items() if k not in measured})
+        run_alone = json.loads(run("plan", "-m", DEMO, "--ctx", "256", "--memory", "300M", "--json")[0])
+        serve = json.loads(run("plan", "--serve", *words, "--json")[0])
+        self.assertEqual((run_alone["sessions"], serve["sessions"]), (1, 3))
+        process = [next(r["bytes"] for r in x["rows"] if r["name"] == "process and tokenizer") for x in (run_alone, serve)]
+        self.assertGreater(process[1], process[0] + (3 << 20))  # a second vocabulary, and what schemas need
+        for alone in (["--sessions", "3"], ["--max-body", "2"]):
+            self.assertIn("--serve", run("plan", "-m", DEMO, *alone, code=2)[1].decode())
+        run("plan", "-m", DEMO, env={"SLUICE_SESSIONS": "3", "SLUICE_MAX_BODY": "2"})
 
     def test_policies_by_name(self):
         # That each does what its name says is the business of engine.trace.

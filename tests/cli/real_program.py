@@ -350,7 +350,8 @@ class Tokenize(Folder):
         self.assertNotEqual(run(*unknown, "--pre", "default")[0], own)
         words = ["run", "-p", text, "-n", "3", "--greedy", "-q"]
         self.assertEqual(run(*words, "-m", self.path("unknown.gguf"), "--pre", "qwen2")[0], run(*words, "-m", DEMO)[0])
-        for words in (["tokenize", "-p", "x"], ["run", "-p", "x"], ["plan"]):
+        run("plan", "--serve", "-m", self.path("unknown.gguf"), "--pre", "qwen2")  # as serve: both of its vocabularies are told
+        for words in (["tokenize", "-p", "x"], ["run", "-p", "x"], ["plan"], ["plan", "--serve"]):
             said = run(*words, "-m", DEMO, "--pre", "qwen9", code=2)[1].decode()
             for name in ["'qwen9'", "default", "kimi-k2", "gemma4"]:
                 self.assertIn(name, said)

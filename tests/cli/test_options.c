@@ -58,6 +58,7 @@ static size_t needed_words(enum cli_command command, enum cli_option except, con
     }
     if (except == OPT_REPEAT_LAST) words[n++] = "--repeat-penalty=1.1";
     if (command == CLI_RUN && (except == OPT_SYSTEM || except == OPT_CHAT_TEMPLATE)) words[n++] = "--chat";
+    if (command == CLI_PLAN && (except == OPT_SESSIONS || except == OPT_MAX_BODY)) words[n++] = "--serve";
     if (except == OPT_LOCK_MARGIN) words[n++] = "--lock=all";
     if (except == OPT_PREFIX_MEMORY || except == OPT_KV_LIMIT) words[n++] = "--kv-dir=d";
     if (except == OPT_WARM_EXPERTS) words[n++] = "--hotlist=h";
