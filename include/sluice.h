@@ -389,15 +389,15 @@ struct sluice_sampling {
      * logit - count * frequency_penalty - (count > 0) * presence_penalty. The prompt does not count; for
      * repeat_penalty it does. */
     float presence_penalty, frequency_penalty;
-    const struct sluice_bias *bias; /* [n_bias], which are copied; an id that is there twice gets both. May be NULL */
-    size_t n_bias;                  /* at most SLUICE_BIAS_MAX */
+    const struct sluice_bias *bias; /* [n_bias], which are copied; an id that is there twice gets both */
+    size_t n_bias;                  /* at most SLUICE_BIAS_MAX; 0: bias may be NULL */
 };
 SLUICE_API void sluice_sampling_init(struct sluice_sampling *p); /* 0.8, 0.95, 0.05, 1.0; 40, 64; seed 0 */
 /* Resets the session's random state and sets parameters; out of range: SLUICE_ERR_USAGE that names it. */
 SLUICE_API enum sluice_status sluice_session_sampling(sluice_session *s, const struct sluice_sampling *p,
                                                       struct sluice_error *err);
 /* An answer begins here: tokens from now on count for presence_penalty and frequency_penalty. Until the first call
- * none does. */
+ * none does, nor after a rewind (or a sluice_session_reuse) to before that place. */
 SLUICE_API void sluice_session_answer(sluice_session *s);
 /* A token from the logits of the last sluice_eval. */
 SLUICE_API enum sluice_status sluice_sample(sluice_session *s, int32_t *id, struct sluice_error *err);

@@ -28,6 +28,7 @@ static const sluice_session *other_session(const sluice_session *s, const int32_
 static void take_from(sluice_session *s, const sluice_session *other, size_t own, size_t n)
 {
     if (own < n) {
+        s->has_logits = false; /* they are those of a token before, or of another */
         model_kv_copy(&s->kv, &other->kv, own, n);
         memcpy(s->ids + own, other->ids + own, (n - own) * sizeof *s->ids);
     }
@@ -49,6 +50,7 @@ enum sluice_status sluice_session_reuse(sluice_session *s, const int32_t *ids, s
         struct prefix_offer kept;
         const size_t own = sluice_session_common(s, ids, most);
         if (s->keep_to > own) prefix_forget(s); /* what comes behind is written over */
+        if (s->answer > own) s->answer = SIZE_MAX;
         n_found = ready(s, ids, most);
         const sluice_session *other = other_session(s, ids, most, &n_found);
         prefix_look(e, ids, most, &kept);

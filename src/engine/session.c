@@ -59,6 +59,7 @@ enum sluice_status sluice_session_rewind(sluice_session *s, size_t n, struct slu
     if (n > s->n)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "cannot rewind to %zu tokens: the session has %zu", n, s->n);
     if (n < s->n) s->has_logits = false;
+    if (n < s->answer) s->answer = SIZE_MAX;
     s->n = n;
     if (s->keep_to > n) prefix_forget(s);
     if (!n) s->fresh = true;
@@ -93,6 +94,7 @@ static enum sluice_status copy_bias(const sluice_session *s, const struct sluice
     if (p->n_bias > SLUICE_BIAS_MAX)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "%zu logit biases are given, at most %d are allowed", p->n_bias,
                          SLUICE_BIAS_MAX);
+    if (!p->bias) return base_fail(err, SLUICE_ERR_USAGE, NULL, "n_bias is %zu and bias is NULL", p->n_bias);
     for (size_t i = 0; i < p->n_bias; i++)
         if (p->bias[i].id < 0 || (uint32_t)p->bias[i].id >= n_vocab)
             return base_fail(err, SLUICE_ERR_USAGE, "'sluice tokenize' shows the ids of a text",

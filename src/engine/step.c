@@ -79,7 +79,11 @@ static enum sluice_status run_step(const struct step *step, struct sluice_error 
         expert_ghosts_begin(e->sizes.ghosts, step->decode);
     }
     enum sluice_status st = model_forward(&e->run, &forward, err);
-    if (!st && e->cache) st = io_check_files(e->io, err); /* before anything that was computed from it is handed on */
+    if (e->cache && (!st || st == SLUICE_ERR_MODEL || st == SLUICE_ERR_IO)) {
+        /* Before anything that was computed from it is handed on; and a file that was changed is the better reason. */
+        const enum sluice_status changed = io_check_files(e->io, err);
+        if (changed) st = changed;
+    }
     if (st) return st;
     for (size_t i = 0; i < step->n_parts; i++) {
         sluice_session *s = step->parts[i].session;

@@ -226,9 +226,76 @@ static void sampling(void **state)
         }
         p.top_p = 1.5f;
         assert_int_equal(sluice_session_sampling(s, &p, &err), SLUICE_ERR_USAGE);
+        sluice_sampling_init(&p);
+        p.n_bias = 2;
+        assert_int_equal(sluice_session_sampling(s, &p, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "NULL"));
         sluice_session_close(s);
         sluice_engine_close(e);
     }
+}
+
+/* Logits are those of the last token that was evaluated, or there are none. */
+static void logits_after_reuse(void **state)
+{
+    (void)state;
+    struct sluice_options o = support_options(model);
+    sluice_engine *e;
+    sluice_session *s, *other;
+    int32_t id;
+    size_t n;
+    o.ctx = 128;
+    o.sessions = 2;
+    CHECK(sluice_engine_open(&o, &e, &err));
+    CHECK(sluice_session_open(e, &s, &err));
+    CHECK(sluice_session_open(e, &other, &err));
+    CHECK(sluice_eval(other, text_ids, 40, NULL, NULL, NULL, &err));
+    CHECK(sluice_eval(s, text_ids, 10, NULL, NULL, NULL, &err));
+    for (int round = 0; round < 2; round++) { /* a beginning of it; then as many, of which the last are others */
+        CHECK(sluice_sample(s, &id, &err));
+        CHECK(sluice_session_reuse(s, text_ids, 31, &n, &err));
+        assert_int_equal(n, 30);
+        assert_int_equal(sluice_sample(s, &id, &err), SLUICE_ERR_USAGE);
+        CHECK(sluice_session_rewind(s, 10, &err));
+        CHECK(sluice_eval(s, text_ids + 100, 20, NULL, NULL, NULL, &err));
+    }
+    sluice_session_close(s);
+    sluice_session_close(other);
+    sluice_engine_close(e);
+}
+
+/* Where an answer begins is forgotten with the tokens before it: `id` is what would be drawn, if it did not occur in an
+ * answer. */
+static void answer_mark(void **state)
+{
+    (void)state;
+    sluice_engine *e = engine_of(NULL, 128, 0);
+    sluice_session *s;
+    int32_t many[60], id = text_ids[20], got;
+    for (size_t i = 0; i < 60; i++) many[i] = id;
+    const struct sluice_bias bias = {id, 100};
+    struct sluice_sampling p;
+    size_t n;
+    sluice_sampling_init(&p);
+    p.temperature = 0;
+    p.frequency_penalty = 2;
+    p.bias = &bias;
+    p.n_bias = 1;
+    CHECK(sluice_session_open(e, &s, &err));
+    CHECK(sluice_session_sampling(s, &p, &err));
+    for (int how = 0; how < 3; how++) {
+        CHECK(sluice_session_rewind(s, 0, &err));
+        CHECK(sluice_eval(s, text_ids, 10, NULL, NULL, NULL, &err));
+        sluice_session_answer(s);
+        CHECK(sluice_eval(s, text_ids + 10, 10, NULL, NULL, NULL, &err));
+        if (how == 1) CHECK(sluice_session_reuse(s, text_ids, 6, &n, &err));
+        if (how != 1) CHECK(sluice_session_rewind(s, how == 0 ? 5 : 10, &err)); /* 10: the answer once more */
+        CHECK(sluice_eval(s, many, 60, NULL, NULL, NULL, &err));
+        CHECK(sluice_sample(s, &got, &err));
+        assert_true((got == id) == (how < 2));
+    }
+    sluice_session_close(s);
+    sluice_engine_close(e);
 }
 
 /* A text that could not fit the context is refused before it takes memory that the ledger does not have. */
@@ -405,7 +472,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompt_lengths), cmocka_unit_test(rewinding),   cmocka_unit_test(cancelling),
         cmocka_unit_test(context_end),    cmocka_unit_test(sampling),    cmocka_unit_test(kv_types),
-        cmocka_unit_test(long_text),      cmocka_unit_test(constrained),
+        cmocka_unit_test(long_text),      cmocka_unit_test(constrained), cmocka_unit_test(logits_after_reuse),
+        cmocka_unit_test(answer_mark),
     };
     return cmocka_run_group_tests(tests, load_text, free_text);
 }
