@@ -41,24 +41,7 @@ static void refuse(struct build *b, uint32_t where, const char *what)
     char place[200];
     if (b->status) return;
     schema_place(&b->t, where, place, sizeof place);
-    b->status = base_fail(b->err, SLUICE_ERR_USAGE,
-                          "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, "
-                          "anyOf, $ref within the schema",
-                          "schema, %s: %s", place, what);
-}
-
-static void refuse_keyword(struct build *b, uint32_t where, const struct schema_value *keyword)
-{
-    char place[200];
-    if (b->status) return;
-    schema_place(&b->t, where, place, sizeof place);
-    b->status = base_fail(b->err, SLUICE_ERR_USAGE,
-                          "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
-                          "maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, "
-                          "anyOf, $ref within the schema",
-                          "schema, %s: the keyword '%.*s' is not supported", place,
-                          (int)(keyword->key_bytes < 60 ? keyword->key_bytes : 60), keyword->key);
+    b->status = base_fail(b->err, SLUICE_ERR_USAGE, NULL, "schema, %s: %s", place, what);
 }
 
 static bool is_one_of(const struct schema_value *v, const char *const *names)
@@ -68,14 +51,54 @@ static bool is_one_of(const struct schema_value *v, const char *const *names)
     return false;
 }
 
+static const char *const keywords[] = {"type",
+                                       "properties",
+                                       "required",
+                                       "additionalProperties",
+                                       "items",
+                                       "minItems",
+                                       "maxItems",
+                                       "minLength",
+                                       "maxLength",
+                                       "minimum",
+                                       "maximum",
+                                       "exclusiveMinimum",
+                                       "exclusiveMaximum",
+                                       NULL},
+                         *const alone[] = {"enum", "const", "anyOf", "$ref", NULL};
+
+/* beside: one of `alone`, or NULL. */
+static void refuse_keyword(struct build *b, uint32_t where, const struct schema_value *keyword, const char *beside)
+{
+    const int bytes = (int)(keyword->key_bytes < 60 ? keyword->key_bytes : 60);
+    const bool known = is_one_of(keyword, keywords) || is_one_of(keyword, alone);
+    char place[200];
+    if (b->status) return;
+    schema_place(&b->t, where, place, sizeof place);
+    if (known && beside)
+        b->status =
+            base_fail(b->err, SLUICE_ERR_USAGE, NULL, "schema, %s: the keyword '%.*s' is not supported beside '%s'",
+                      place, bytes, keyword->key, beside);
+    else if (known)
+        b->status =
+            base_fail(b->err, SLUICE_ERR_USAGE, "give the type integer, or leave the bounds out",
+                      "schema, %s: the keyword '%.*s' is supported of whole numbers alone", place, bytes, keyword->key);
+    else
+        b->status = base_fail(b->err, SLUICE_ERR_USAGE,
+                              "known: type, properties, required, additionalProperties, items, enum, const, minItems, "
+                              "maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum, "
+                              "anyOf, $ref within the schema",
+                              "schema, %s: the keyword '%.*s' is not supported", place, bytes, keyword->key);
+}
+
 /* Every keyword must be one of `known` (or say nothing about documents). */
-static void check_keywords(struct build *b, uint32_t schema, const char *const *known)
+static void check_keywords(struct build *b, uint32_t schema, const char *const *known, const char *beside)
 {
     static const char *const silent[] = {"title",    "description", "default", "examples",    "$schema",
                                          "$id",      "$comment",    "$defs",   "definitions", "deprecated",
                                          "readOnly", "writeOnly",   NULL};
     for (uint32_t i = at(b, schema)->first; i != SCHEMA_NONE && !b->status; i = at(b, i)->next)
-        if (!is_one_of(at(b, i), known) && !is_one_of(at(b, i), silent)) refuse_keyword(b, schema, at(b, i));
+        if (!is_one_of(at(b, i), known) && !is_one_of(at(b, i), silent)) refuse_keyword(b, schema, at(b, i), beside);
 }
 
 /* A keyword that is a whole number, or `otherwise`. */
@@ -465,7 +488,7 @@ static uint32_t number_rule(struct build *b, uint32_t schema, unsigned kinds)
     for (size_t i = 0; i < sizeof limits / sizeof *limits && !b->status; i++) {
         const uint32_t value = member(b, schema, limits[i]);
         if (value == SCHEMA_NONE) continue;
-        if (kinds & KIND_NUMBER) refuse_keyword(b, schema, at(b, value));
+        if (kinds & KIND_NUMBER) refuse_keyword(b, schema, at(b, value), NULL);
         const int64_t n = limit(b, value);
         bounded = true;
         if (i < 2 && n + (i == 1) > least) least = n + (i == 1);
@@ -495,7 +518,7 @@ static void choose(struct build *b, uint32_t schema, uint32_t start, uint32_t en
 static void choose_listed(struct build *b, uint32_t schema, uint32_t list, bool one, uint32_t start)
 {
     static const char *const known[] = {"type", "enum", "const", NULL};
-    check_keywords(b, schema, known);
+    check_keywords(b, schema, known, one ? "const" : "enum");
     const unsigned kinds = kinds_of(b, schema);
     if (!one && at(b, list)->kind != SCHEMA_ARRAY) refuse(b, list, "must be a list of values");
     for (uint32_t i = one ? list : at(b, list)->first; i != SCHEMA_NONE && !b->status;
@@ -506,7 +529,7 @@ static void choose_listed(struct build *b, uint32_t schema, uint32_t list, bool 
 static void choose_any_of(struct build *b, uint32_t schema, uint32_t list, uint32_t start, uint32_t end)
 {
     static const char *const known[] = {"anyOf", NULL};
-    check_keywords(b, schema, known);
+    check_keywords(b, schema, known, known[0]);
     if (at(b, list)->kind != SCHEMA_ARRAY) refuse(b, list, "must be a list of schemas");
     for (uint32_t i = at(b, list)->first; i != SCHEMA_NONE && !b->status; i = at(b, i)->next)
         if (at(b, i)->kind != SCHEMA_FALSE) automaton_call(b->a, start, compile(b, i), end, 0);
@@ -570,7 +593,7 @@ static uint32_t resolve(struct build *b, uint32_t reference)
 static void choose_reference(struct build *b, uint32_t schema, uint32_t reference, uint32_t start, uint32_t end)
 {
     static const char *const known[] = {"$ref", NULL};
-    check_keywords(b, schema, known);
+    check_keywords(b, schema, known, known[0]);
     if (b->status) return;
     const uint32_t target = resolve(b, reference);
     if (target != SCHEMA_NONE && !b->status) automaton_call(b->a, start, compile(b, target), end, 0);
@@ -578,20 +601,6 @@ static void choose_reference(struct build *b, uint32_t schema, uint32_t referenc
 
 static void compile_object(struct build *b, uint32_t schema, uint32_t start, uint32_t end)
 {
-    static const char *const known[] = {"type",
-                                        "properties",
-                                        "required",
-                                        "additionalProperties",
-                                        "items",
-                                        "minItems",
-                                        "maxItems",
-                                        "minLength",
-                                        "maxLength",
-                                        "minimum",
-                                        "maximum",
-                                        "exclusiveMinimum",
-                                        "exclusiveMaximum",
-                                        NULL};
     uint32_t value;
     if ((value = member(b, schema, "$ref")) != SCHEMA_NONE)
         choose_reference(b, schema, value, start, end);
@@ -602,7 +611,7 @@ static void compile_object(struct build *b, uint32_t schema, uint32_t start, uin
     else if ((value = member(b, schema, "enum")) != SCHEMA_NONE)
         choose_listed(b, schema, value, false, start);
     else {
-        check_keywords(b, schema, known);
+        check_keywords(b, schema, keywords, NULL);
         choose(b, schema, start, end);
     }
 }

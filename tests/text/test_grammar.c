@@ -446,8 +446,10 @@ static void test_refusals(void **state)
     } cases[] = {
         {"{\"type\":\"string\",\"pattern\":\"a\"}", "#: the keyword 'pattern'"},
         {"{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"number\",\"minimum\":1}}}",
-         "#/properties/x: the keyword 'minimum'"},
-        {"{\"minimum\":1}", "#: the keyword 'minimum'"},
+         "#/properties/x: the keyword 'minimum' is supported of whole numbers alone"},
+        {"{\"minimum\":1}", "#: the keyword 'minimum' is supported of"},
+        {"{\"$ref\":\"#/$defs/x\",\"minItems\":1}", "the keyword 'minItems' is not supported beside '$ref'"},
+        {"{\"anyOf\":[],\"type\":\"string\"}", "the keyword 'type' is not supported beside 'anyOf'"},
         {"{\"type\":\"integer\",\"minimum\":0.5}", "#/minimum: must be a whole number"},
         {"{\"type\":\"integer\",\"minimum\":3,\"exclusiveMaximum\":3}", "no number is within"},
         {"{\"oneOf\":[]}", "'oneOf'"},
@@ -490,6 +492,9 @@ static void test_refusals(void **state)
         assert_int_equal(text_grammar_create(cases[i].schema, strlen(cases[i].schema), &g, &err), SLUICE_ERR_USAGE);
         assert_null(g);
         if (!strstr(err.message, cases[i].says)) fail_msg("%s: says '%s'", cases[i].schema, err.message);
+        const size_t n = strlen(err.message); /* the keywords that there are, where one is none of them */
+        const bool unknown = n > 13 && !strcmp(err.message + n - 13, "not supported");
+        if (unknown != !strncmp(err.hint, "known: ", 7)) fail_msg("%s: hint '%s'", cases[i].schema, err.hint);
     }
 }
 
