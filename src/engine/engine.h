@@ -27,7 +27,7 @@
 
 #include <stdatomic.h>
 
-#define ENGINE_SESSIONS_MAX 64
+#define ENGINE_SESSIONS_MAX MODEL_SPANS_MAX
 
 /* The options after parsing: what the user asked for, in our own terms. */
 struct engine_asks {
@@ -102,6 +102,7 @@ struct sluice_engine {
     struct engine_block dense, kv, scratch;
     size_t dense_locked, kv_locked, scratch_locked;
     struct model_run run;
+    struct model_rest rest; /* the run's */
 
     /* work */
     atomic_bool cancelled;

@@ -278,6 +278,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     e->run = (struct model_run){.model = e->model,
                                 .kernel = {.table = e->table, .pool = e->pool},
                                 .cache = e->cache,
+                                .rest = &e->rest,
                                 .go_on = layer_progress,
                                 .user = e};
     model_scratch_place(hp, p->chunk, e->scratch.at, &e->run.scratch);

@@ -31,6 +31,13 @@ enum sluice_status model_layer_plain(struct model_run *r, const struct model_ste
                                      struct sluice_error *err)
 {
     enum sluice_status st = attention_gqa(r, s, layer, err);
-    if (st) return st;
-    return r->model->layers[layer].is_moe ? moe_block(r, s, layer, err) : ffn_block(r, s, layer, err);
+    return st ? st : model_feed_forward(r, s, layer, err);
+}
+
+enum sluice_status model_feed_forward(struct model_run *r, const struct model_step *s, uint32_t layer,
+                                      struct sluice_error *err)
+{
+    const struct model_step *rest = model_narrow(r, s, layer);
+    if (!rest->n_tokens) return SLUICE_OK;
+    return r->model->layers[layer].is_moe ? moe_block(r, rest, layer, err) : ffn_block(r, rest, layer, err);
 }

@@ -72,6 +72,10 @@ const char *model_arch_list(void);
 enum sluice_status model_layer_plain(struct model_run *r, const struct model_step *s, uint32_t layer,
                                      struct sluice_error *err);
 
+/* The feed-forward that the layer has, for what is left of the step behind its keys and values. */
+enum sluice_status model_feed_forward(struct model_run *r, const struct model_step *s, uint32_t layer,
+                                      struct sluice_error *err);
+
 /* Rows that several architectures share, for use inside a table. */
 #define BIND_AT(field) (uint32_t) offsetof(struct model_layer, field)
 #define BIND_MODEL_AT(field) (uint32_t) offsetof(struct model, field)

@@ -269,6 +269,9 @@ static enum sluice_status run_layer(struct model_run *r, const struct model_step
     hyper_split(r, s, layer, HYPER_ATTENTION);
     attention_compressed(r, s, layer);
     hyper_join(r, s, r->scratch.y);
+    s = model_narrow(r, s, layer);
+    if (!s->n_tokens) return SLUICE_OK;
+    hyper_narrow(r, s);
     hyper_split(r, s, layer, HYPER_FEED_FORWARD);
     enum sluice_status st = hp->layer[layer].by_table ? routed_by_table(r, s, layer, err) : moe_sums(r, s, layer, err);
     if (st) return st;

@@ -41,7 +41,8 @@ static enum sluice_status layer(struct model_run *r, const struct model_step *s,
 {
     if (!r->model->hp.layer[l].bare) return model_layer_plain(r, s, l, err);
     enum sluice_status st = attention_gqa(r, s, l, err);
-    if (!st) bare_block(r, s, l);
+    s = model_narrow(r, s, l);
+    if (!st && s->n_tokens) bare_block(r, s, l);
     return st;
 }
 

@@ -119,9 +119,10 @@ static void end_layer(void *arg, unsigned worker, unsigned n_workers)
 
 static enum sluice_status layer(struct model_run *r, const struct model_step *s, uint32_t l, struct sluice_error *err)
 {
-    struct layer_job job = {.r = r, .s = s, .layer = l, .routed = r->model->layers[l].is_moe};
     enum sluice_status st = attention_gqa(r, s, l, err);
-    if (st) return st;
+    s = model_narrow(r, s, l);
+    if (st || !s->n_tokens) return st;
+    struct layer_job job = {.r = r, .s = s, .layer = l, .routed = r->model->layers[l].is_moe};
     ffn_dense(r, s, l, r->scratch.y);
     if (job.routed && (st = moe_sums(r, s, l, err))) return st;
     kernel_pool_run(r->kernel.pool, end_layer, &job);

@@ -50,7 +50,7 @@ static enum sluice_status layer(struct model_run *r, const struct model_step *s,
 {
     if (!r->model->hp.layer[l].no_kv) return model_layer_plain(r, s, l, err);
     shortconv_block(r, s, l);
-    return r->model->layers[l].is_moe ? moe_block(r, s, l, err) : ffn_block(r, s, l, err);
+    return model_feed_forward(r, s, l, err);
 }
 
 const struct model_arch arch_lfm2moe = {.name = "lfm2moe",

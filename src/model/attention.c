@@ -214,6 +214,19 @@ static void attend(struct model_run *r, const struct model_span *span, uint32_t 
     kernel_attention_run(&r->kernel, &a);
 }
 
+/* model_narrow, and the queries and gates that it leaves moved together as well. */
+static const struct model_step *narrow(struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    const struct model_layer_hparams *lh = &r->model->hp.layer[layer];
+    const size_t nq = (size_t)lh->n_head * lh->d_head_k;
+    const struct model_step *rest = model_narrow(r, s, layer);
+    for (size_t i = 0; i < rest->n_tokens && rest->origin; i++) {
+        model_keep_row(r->scratch.q, nq, rest->origin[i], i);
+        if (r->model->hp.attention.gated) model_keep_row(r->scratch.attn_gate, nq, rest->origin[i], i);
+    }
+    return rest;
+}
+
 enum sluice_status attention_gqa(struct model_run *r, const struct model_step *s, uint32_t layer,
                                  struct sluice_error *err)
 {
@@ -226,9 +239,11 @@ enum sluice_status attention_gqa(struct model_run *r, const struct model_step *s
     if (hp->attention.gated) close_rows(r, s, (size_t)lh->n_head * lh->d_head_k);
 
     if (r->cache) expert_pump(r->cache);
-    for (size_t i = 0; i < s->n_spans; i++) attend(r, &s->spans[i], layer);
+    job.s = narrow(r, s, layer);
+    if (!job.s->n_tokens) return SLUICE_OK;
+    for (size_t i = 0; i < job.s->n_spans; i++) attend(r, &job.s->spans[i], layer);
     if (r->cache) expert_pump(r->cache);
-    if (hp->attention.gated) kernel_pool_run_parts(r->kernel.pool, s->n_tokens, open_gate, &job);
-    attention_output(r, s, layer);
+    if (hp->attention.gated) kernel_pool_run_parts(r->kernel.pool, job.s->n_tokens, open_gate, &job);
+    attention_output(r, job.s, layer);
     return SLUICE_OK;
 }

@@ -412,6 +412,5 @@ enum sluice_status deltanet_layer(struct model_run *r, const struct model_step *
         deltanet_block(r, s, layer);
     else
         st = attention_gqa(r, s, layer, err);
-    if (st) return st;
-    return r->model->layers[layer].is_moe ? moe_block(r, s, layer, err) : ffn_block(r, s, layer, err);
+    return st ? st : model_feed_forward(r, s, layer, err);
 }

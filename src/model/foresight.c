@@ -103,7 +103,7 @@ void foresight_learn(struct model_run *r, const struct model_step *s, uint32_t l
     for (uint32_t j = 0; j < k; j++) last[j] = (uint16_t)ids[(s->n_tokens - 1) * k + j];
     if (!f->predict) return;
     for (int source = 0; source < PREDICT_SOURCES; source++)
-        if (s->n_tokens == 1)
+        if (s->n_tokens == 1 && !s->origin)
             judge(r, (enum predict_source)source, layer, ids, k);
         else
             names_of(r, (enum predict_source)source, layer)->n = 0;
@@ -162,22 +162,32 @@ static void name_for_token(struct model_run *r, uint32_t layer, uint32_t to)
     }
 }
 
-/* What the next layer's router would choose for the tokens of a prompt: f->ids, ascending; returns how many. */
+/* Counts what the router of layer `to` would choose for tokens [begin, begin + n), n <= FORESIGHT_TOKENS. */
+static void count_choices(struct model_run *r, uint32_t to, size_t begin, size_t n)
+{
+    const struct model_layer_hparams *hp = &r->model->hp.layer[to];
+    const uint32_t k = smaller(hp->n_expert_used, PREDICT_WIDTH_MAX);
+    uint32_t ids[PREDICT_WIDTH_MAX];
+    look(r, to, begin, n);
+    for (size_t t = 0; t < n; t++) {
+        router_rank(r->scratch.ahead_router + t * hp->n_expert, hp->n_expert, k, ids);
+        for (uint32_t i = 0; i < k; i++) r->foresight->counts[ids[i]]++;
+    }
+}
+
+/* What the next layer's router would choose for those tokens of a prompt that get there: f->ids, ascending; returns how
+ * many. */
 static uint32_t look_all(struct model_run *r, const struct model_step *s, uint32_t to)
 {
     struct model_foresight *f = r->foresight;
     const struct model_layer_hparams *hp = &r->model->hp.layer[to];
-    const uint32_t k = smaller(hp->n_expert_used, PREDICT_WIDTH_MAX);
-    uint32_t ids[PREDICT_WIDTH_MAX], n = 0;
+    uint32_t n = 0;
     memset(f->counts, 0, hp->n_expert * sizeof *f->counts);
-    for (size_t begin = 0; begin < s->n_tokens; begin += FORESIGHT_TOKENS) {
-        size_t rows = s->n_tokens - begin < FORESIGHT_TOKENS ? s->n_tokens - begin : FORESIGHT_TOKENS;
-        look(r, to, begin, rows);
-        for (size_t t = 0; t < rows; t++) {
-            router_rank(r->scratch.ahead_router + t * hp->n_expert, hp->n_expert, k, ids);
-            for (uint32_t i = 0; i < k; i++) f->counts[ids[i]]++;
-        }
-    }
+    if (model_narrows(r, s, to))
+        for (size_t i = 0; i < s->n_spans; i++) count_choices(r, to, s->spans[i].first + s->spans[i].n_tokens - 1, 1);
+    else
+        for (size_t t = 0; t < s->n_tokens; t += FORESIGHT_TOKENS)
+            count_choices(r, to, t, s->n_tokens - t < FORESIGHT_TOKENS ? s->n_tokens - t : FORESIGHT_TOKENS);
     for (uint32_t e = 0; e < hp->n_expert; e++)
         if (f->counts[e]) f->ids[n++] = e;
     return n;
@@ -195,10 +205,13 @@ static void name_for_prompt(struct model_run *r, const struct model_step *s, uin
     struct model_foresight *f = r->foresight;
     const uint32_t n_expert = r->model->hp.layer[to].n_expert;
     const bool looks = f->predict && predict_on(f->predict, PREDICT_LOOKAHEAD);
+    const bool few = model_narrows(r, s, to);
     uint32_t n = 0;
-    if (looks && f->route != FORESIGHT_LAYERS) n = look_all(r, s, to);
-    bool whole = f->route == FORESIGHT_LAYERS;
-    if (f->route == FORESIGHT_BY_COST && n) { /* what is missing of all, against what is missing of the named ones */
+    if (few && s->want == MODEL_LOGITS_NONE) return; /* nobody gets there */
+    if (looks && (few || f->route != FORESIGHT_LAYERS)) n = look_all(r, s, to);
+    bool whole = !few && f->route == FORESIGHT_LAYERS;
+    if (!few && f->route == FORESIGHT_BY_COST &&
+        n) { /* what is missing of all, against what is missing of the named ones */
         const uint32_t n_missing = missing(r, to, f->ids, n);
         whole = n_missing && f->whole_cost * missing(r, to, NULL, n_expert) <= n_missing;
     }

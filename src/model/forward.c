@@ -47,6 +47,31 @@ static void finish_logits(const struct model_run *r, float *row)
     for (size_t i = 0; cap != 0 && i < hp->n_vocab; i++) row[i] = cap * math_tanh(row[i] / cap);
 }
 
+const struct model_step *model_narrow(struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    struct model_rest *rest = r->rest;
+    if (!model_narrows(r, s, layer)) return s;
+    if (rest->of == s) return &rest->step;
+    const size_t n_embd = r->model->hp.n_embd, n = s->want == MODEL_LOGITS_NONE ? 0 : s->n_spans;
+    BASE_ASSERT(n <= MODEL_SPANS_MAX, "a step has at most 64 spans");
+    for (size_t i = 0; i < n; i++) {
+        const struct model_span *span = &s->spans[i];
+        const size_t last = span->first + span->n_tokens - 1;
+        rest->spans[i] =
+            (struct model_span){.kv = span->kv, .first = i, .n_tokens = 1, .pos0 = span->pos0 + span->n_tokens - 1};
+        rest->ids[i] = s->ids[last];
+        rest->origin[i] = (uint32_t)last;
+        model_keep_row(r->scratch.x, n_embd, last, i);
+    }
+    rest->step = *s;
+    rest->step.ids = rest->ids;
+    rest->step.n_tokens = rest->step.n_spans = n;
+    rest->step.spans = rest->spans;
+    rest->step.origin = rest->origin;
+    rest->of = s;
+    return &rest->step;
+}
+
 /* Final norm and output product for the step's tokens rows[0, n), n <= MODEL_LOGITS_ROWS, ascending. */
 static enum sluice_status logits_of(struct model_run *r, const struct model_step *s, const size_t *rows, size_t n,
                                     struct sluice_error *err)
@@ -66,7 +91,8 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
         finish_logits(r, row);
         enum sluice_status st = check_finite(s, row, n_vocab, rows[i], err);
         if (st) return st;
-        if (!s->logits(s->user, rows[i], row)) return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
+        if (!s->logits(s->user, s->origin ? s->origin[rows[i]] : rows[i], row))
+            return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");
     }
     return SLUICE_OK;
 }
@@ -96,6 +122,7 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
                     "M7 the state stands at the span's first position");
         model_state_begin(state, s->spans[i].n_tokens);
     }
+    if (r->rest) r->rest->of = NULL;
     embed(r, s);
     model_rope_angles(r, s);
     if (r->cache) foresight_begin(r, s);
@@ -113,5 +140,5 @@ enum sluice_status model_forward(struct model_run *r, const struct model_step *s
         if (r->usage) expert_usage_tick(r->usage, (uint32_t)s->n_tokens);
         foresight_end(r, s);
     }
-    return s->want == MODEL_LOGITS_NONE ? SLUICE_OK : all_logits(r, s, err);
+    return s->want == MODEL_LOGITS_NONE ? SLUICE_OK : all_logits(r, r->rest && r->rest->of ? &r->rest->step : s, err);
 }

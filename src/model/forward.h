@@ -11,7 +11,11 @@
 #include "model/model.h"
 #include "model/scratch.h"
 
+#include <string.h>
+
 struct model_foresight; /* model/foresight.h */
+
+#define MODEL_SPANS_MAX 64
 
 /* What stays the same from step to step. One thread owns it. */
 struct model_run {
@@ -25,6 +29,7 @@ struct model_run {
     /* Asked before every layer; false ends the step with SLUICE_CANCELLED. May be NULL. */
     bool (*go_on)(void *user, uint32_t layer);
     void *user;
+    struct model_rest *rest; /* of the step under way; NULL: steps are not narrowed */
 };
 
 /* Receives the logits [n_vocab] of the step's token `index`, valid during the call; false ends the step with
@@ -46,7 +51,34 @@ struct model_step {
     enum { MODEL_LOGITS_NONE, MODEL_LOGITS_LAST, MODEL_LOGITS_ALL } want; /* LAST: of each span */
     model_logits_fn *logits;
     void *user;
+    const uint32_t *origin; /* of what is left of a step: the tokens' places in it; NULL: it is whole */
 };
+
+/* Behind the last layer's keys and values nobody looks at a token but for its logits. The step of those whose logits
+ * are wanted, their rows of the residual stream in scratch.x moved together; without any it has no tokens, and what is
+ * left of the layer is not computed. */
+struct model_rest {
+    const struct model_step *of; /* NULL: the step is still whole */
+    struct model_step step;
+    struct model_span spans[MODEL_SPANS_MAX];
+    int32_t ids[MODEL_SPANS_MAX];
+    uint32_t origin[MODEL_SPANS_MAX];
+};
+
+/* Whether model_narrow leaves less than the step. */
+static inline bool model_narrows(const struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    return r->rest && layer + 1 == r->model->hp.n_layer && s->want != MODEL_LOGITS_ALL &&
+           (s->want == MODEL_LOGITS_NONE || s->n_tokens != s->n_spans);
+}
+/* Row `from` of a matrix becomes row `to`, which is not behind it. */
+static inline void model_keep_row(float *rows, size_t n, size_t from, size_t to)
+{
+    if (from != to) memcpy(rows + to * n, rows + from * n, n * sizeof *rows);
+}
+/* The step as it goes on in the layer when its keys, values and states are stored: itself, or its rest. May be asked
+ * again (an attention block narrows before its queries look at anything, its layer asks behind it). */
+const struct model_step *model_narrow(struct model_run *r, const struct model_step *s, uint32_t layer);
 
 /* Whose a token of the step is, and where it stands there. */
 static inline const struct model_span *model_span_of(const struct model_step *s, size_t token)

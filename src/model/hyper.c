@@ -113,6 +113,12 @@ void hyper_split(struct model_run *r, const struct model_step *s, uint32_t layer
     split(&job, &l->hyper_fn[block]);
 }
 
+void hyper_narrow(struct model_run *r, const struct model_step *rest)
+{
+    for (size_t i = 0; i < rest->n_tokens && rest->origin; i++)
+        model_keep_row(streams_of(r), (size_t)N * r->model->hp.n_embd, rest->origin[i], i);
+}
+
 void hyper_end(struct model_run *r, const struct model_step *s)
 {
     const struct model *m = r->model;

@@ -18,6 +18,8 @@ void hyper_begin(struct model_run *r, const struct model_step *s);
 void hyper_split(struct model_run *r, const struct model_step *s, uint32_t layer, enum hyper_block block);
 /* The block's output y [n_tokens][n_embd] joins the streams with the weights of the last hyper_split. */
 void hyper_join(struct model_run *r, const struct model_step *s, const float *y);
+/* Moves the streams of the tokens that model_narrow has left together. */
+void hyper_narrow(struct model_run *r, const struct model_step *rest);
 /* x = what goes to the last norm. */
 void hyper_end(struct model_run *r, const struct model_step *s);
 

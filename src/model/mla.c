@@ -134,6 +134,5 @@ bool mla_applies(const struct model_hparams *hp, uint32_t layer, const struct bi
 enum sluice_status mla_layer(struct model_run *r, const struct model_step *s, uint32_t layer, struct sluice_error *err)
 {
     enum sluice_status st = attention_mla(r, s, layer, err);
-    if (st) return st;
-    return r->model->layers[layer].is_moe ? moe_block(r, s, layer, err) : ffn_block(r, s, layer, err);
+    return st ? st : model_feed_forward(r, s, layer, err);
 }

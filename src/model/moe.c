@@ -208,7 +208,8 @@ enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, u
     struct moe_job job = {.r = r, .s = s, .l = l, .lh = &hp->layer[layer], .kind = &hp->moe, .join = join};
     const size_t n = s->n_tokens;
     const uint32_t used = job.lh->n_expert_used, n_wanted = group_by_expert(sc, n, job.lh->n_expert, used);
-    for (size_t t = 0; t < n; t++) tell_choice(r, layer, (uint32_t)t, sc->ids + t * used, sc->weights + t * used, used);
+    for (size_t t = 0; t < n; t++)
+        tell_choice(r, layer, s->origin ? s->origin[t] : (uint32_t)t, sc->ids + t * used, sc->weights + t * used, used);
     if (r->ghosts) expert_ghosts_want(r->ghosts, layer, sc->wanted, n_wanted);
     foresight_learn(r, s, layer);
     enum sluice_status st = expert_want(r->cache, layer, sc->wanted, n_wanted, err);

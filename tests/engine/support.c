@@ -128,6 +128,22 @@ enum sluice_status support_logits(const struct os_calls *os, const struct sluice
     return st;
 }
 
+void support_last_rows(sluice_session *s, const int32_t *ids, size_t n, const float *want, size_t n_vocab)
+{
+    const size_t ends[] = {n - 2, n, n}, begins[] = {0, n - 2, 0};
+    struct sluice_error err;
+    float *got = malloc(n_vocab * sizeof *got);
+    if (!got) die("last rows", "no memory for logits");
+    for (size_t i = 0; i < 3; i++) {
+        if (sluice_session_rewind(s, begins[i], &err) ||
+            sluice_eval(s, ids + begins[i], ends[i] - begins[i], got, NULL, NULL, &err))
+            die("last rows", err.message);
+        if (memcmp(got, want + (ends[i] - 1) * n_vocab, n_vocab * sizeof *got))
+            die("last rows", "the logits of a prompt's last token are not those of all tokens");
+    }
+    free(got);
+}
+
 double support_nmse(const float *got, const float *want, size_t n)
 {
     double d = 0, s = 0;

@@ -23,6 +23,9 @@ enum sluice_status support_logits(const struct os_calls *os, const struct sluice
                                   size_t n, float **logits, size_t *n_vocab, struct sluice_error *err);
 
 /* Sum of squared differences over sum of squares of `want`. */
+/* Of a prompt alone the last logits, then those of two tokens more, and of all at once: the bits of `want`
+ * [n][n_vocab]. The session is rewound; the last layer computes what those need and no more. */
+void support_last_rows(sluice_session *s, const int32_t *ids, size_t n, const float *want, size_t n_vocab);
 double support_nmse(const float *got, const float *want, size_t n);
 /* Rows where want's best leads its second by more than gap but got's best is another. */
 size_t support_argmax_faults(const float *got, const float *want, size_t n_rows, size_t n_vocab, double gap);

@@ -55,6 +55,7 @@ static void same_bits(const char *model, const int32_t *ids, size_t n, uint32_t 
     must(sluice_session_open(e, &s, &err), model, &err);
     must(sluice_eval(s, ids, n, NULL, keep_row, &rows, &err), model, &err);
     assert_memory_equal(rows.at, want, n * v * sizeof(float));
+    support_last_rows(s, ids, n, want, v);
     if (!rewinds) goto done;
 
     must(sluice_session_rewind(s, BACK, &err), model, &err);

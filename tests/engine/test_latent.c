@@ -91,6 +91,7 @@ static void rewinds(const char *model, const int32_t *ids, size_t n, const float
         }
         same("after a rewind to", back[i], rows.at + back[i] * n_vocab, want + back[i] * n_vocab, n - back[i], n_vocab);
     }
+    support_last_rows(s, ids, n, want, n_vocab);
     sluice_session_close(s);
     sluice_engine_close(e);
     free(rows.at);

@@ -18,6 +18,8 @@
 
 static char model[SUPPORT_PATH_MAX], path[64];
 
+#define EXPERTS_USED_MAX 64
+
 /* Any tokens will do; these wander and come back. */
 static int32_t token(uint32_t i) { return (int32_t)(10 + i * i % 97 + i / 40 * 7); }
 
@@ -57,6 +59,18 @@ static void run(const char *policy, const char *experts, uint32_t chunk, const c
     sluice_engine_close(e);
 }
 
+/* Every layer has chosen for every token, but the last one for none of a prompt other than its last. */
+static void check_choices(const struct trace *t, uint32_t token)
+{
+    const uint32_t in_prompt = token % (N_PROMPT + N_DECODE);
+    uint32_t ids[EXPERTS_USED_MAX];
+    float weights[EXPERTS_USED_MAX];
+    for (uint32_t layer = 0; layer < t->n_layers; layer++) {
+        const bool chosen = layer + 1 < t->n_layers || in_prompt + 1 >= N_PROMPT;
+        assert_int_equal(trace_choice(t, token, layer, ids, weights) > 0, chosen);
+    }
+}
+
 static void test_replay_is_the_engine(void **state)
 {
     (void)state;
@@ -82,6 +96,7 @@ static void test_replay_is_the_engine(void **state)
             }
             if (trace_read(path, &t, &err)) fail_msg("%s", err.message);
             assert_int_equal(t.n_tokens, 2 * (N_PROMPT + N_DECODE));
+            for (uint32_t at = 0; at < t.n_tokens; at++) check_choices(&t, at);
             const struct replay_config config = {.policy = (enum policy_kind)kind,
                                                  .slots = (uint32_t)with.experts_slots};
             if (replay_run(&t, &config, &r, &err)) fail_msg("%s", err.message);
