@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Runs Sluice and llama.cpp on the same file under the same memory limits, in turn, and prints what each reached.
+"""Runs Sluice, llama.cpp and, where it was built, ik_llama.cpp on the same file under the same memory limits, in turn, and prints what each reached.
 
-  bench/peers.py --model BIG.gguf --sluice build/src/cli/sluice --llama DIR_WITH_llama-completion [--limits 8G,4G,none] [--runs 5]
+  bench/peers.py --model BIG.gguf --sluice build/src/cli/sluice --llama DIR_WITH_llama-completion [--ik DIR_WITH_llama-cli]
+                 [--limits 8G,4G,none] [--runs 5] [--warm 8G]
 
 Needs root (memory cgroups, v1 or v2; dropping the page cache; a loop device). llama.cpp maps the file, so the kernel's read-ahead decides how it
 fares: it reads through a loop device with the usual 128 KiB, whatever the disk is set to. Sluice reads the file directly. Before every run the page cache is dropped.
 Decode follows sampled text (temperature 1, no cut-offs), which is what the routing of a model is made for; random tokens would misstate it.
-The runs of the two programs alternate; the table gives medians, and the ratio of each pair's rates as its median.
+The runs of the programs alternate; the table gives medians, and the ratio of each pair's rates as its median.
+--warm touches so much memory before every run. A virtual machine that gives free memory back to its host (free page reporting) has to fetch it again at
+the first touch, at a fraction of a GB/s here; on a machine of one's own it is simply there.
 """
 import argparse, json, os, re, statistics, subprocess, sys, time
 
@@ -77,15 +80,26 @@ class Loop:
         subprocess.call(["losetup", "-d", self.device])
 
 
+def warm(n_bytes):
+    """Touches memory in a process per CPU and lets go of it."""
+    touch = ("import mmap, sys; n = int(sys.argv[1]); m = mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m.madvise(14)\n"
+             "for at in range(0, n, 4096): m[at] = 1")
+    n = os.cpu_count()
+    for p in [subprocess.Popen([sys.executable, "-c", touch, str(n_bytes // n)]) for _ in range(n)]:
+        p.wait()
+
+
 def sectors(disk):
     with open(f"/sys/block/{disk}/stat") as f:
         return int(f.read().split()[2])
 
 
-def run(command, limit, disk, timeout):
+def run(command, limit, disk, timeout, warm_bytes):
     subprocess.check_call(["sync"])
     with open("/proc/sys/vm/drop_caches", "w") as f:
         f.write("3")
+    if warm_bytes:
+        warm(warm_bytes)
     with Cgroup(limit) as group:
         before = sectors(disk)
         try:
@@ -99,7 +113,7 @@ def run(command, limit, disk, timeout):
 
 def rates_llama(text):
     prompt = re.search(r"prompt eval time =.*?/\s*(\d+) tokens.*?([\d.]+) tokens per second", text)
-    decode = re.search(r"\n.*\beval time =\s*[\d.]+ ms /\s*(\d+) runs.*?([\d.]+) tokens per second", text)
+    decode = re.search(r"\n(?:(?!prompt).)*\beval time =\s*[\d.]+ ms /\s*(\d+) (?:runs|tokens).*?([\d.]+) tokens per second", text)
     return (float(prompt[2]) if prompt else None, float(decode[2]) if decode else None, int(prompt[1]) if prompt else None)
 
 
@@ -123,6 +137,8 @@ def main():
     ap.add_argument("--model", required=True)
     ap.add_argument("--sluice", required=True)
     ap.add_argument("--llama", required=True, help="folder of llama-completion")
+    ap.add_argument("--ik", help="folder of ik_llama.cpp's llama-cli")
+    ap.add_argument("--warm", help="memory to touch before every run")
     ap.add_argument("--limits", default="8G,4G")
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--words", type=int, default=48, help="length of the prompt in words")
@@ -143,16 +159,19 @@ def main():
     with Loop(a.model) as device:
         for limit in a.limits.split(","):
             results = {"sluice": [], "llama.cpp": []}
+            if a.ik:
+                results["ik_llama.cpp"] = []
             for i in range(a.runs):
+                sampled = ["-f", prompt, "-n", str(a.n), "--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0"]
+                peer = [*sampled, "-m", device, "-s", str(i + 1), "-c", "1024", "-t", str(a.threads), "--no-warmup", "--ignore-eos"]
                 commands = {
-                    "sluice": [a.sluice, "run", "-m", a.model, "-f", prompt, "-n", str(a.n), "--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p",
-                               "0", "--seed", str(i + 1), "--ctx", "1024", "--threads", str(a.threads)],
-                    "llama.cpp": [f"{a.llama}/llama-completion", "-m", device, "-f", prompt, "-n", str(a.n), "--temp", "1", "--top-k", "0", "--top-p",
-                                  "1", "--min-p", "0", "-s", str(i + 1), "-c", "1024", "-t", str(a.threads), "--no-warmup", "-no-cnv", "--ignore-eos"]
-                    + ([] if a.repack else ["--no-repack"]),
+                    "sluice": [a.sluice, "run", "-m", a.model, *sampled, "--seed", str(i + 1), "--ctx", "1024", "--threads", str(a.threads)],
+                    "llama.cpp": [f"{a.llama}/llama-completion", *peer, "-no-cnv", *([] if a.repack else ["--no-repack"])],
                 }
+                if a.ik:
+                    commands["ik_llama.cpp"] = [f"{a.ik}/llama-cli", *peer, *(["-rtr"] if a.repack else [])]
                 for name, command in commands.items():
-                    r = run(command, size(limit), a.disk, a.timeout)
+                    r = run(command, size(limit), a.disk, a.timeout, size(a.warm) if a.warm else 0)
                     if r is None:
                         print(f"# {name} at {limit}: no answer within {a.timeout} s", file=sys.stderr)
                         continue
@@ -162,12 +181,14 @@ def main():
                     print(f"# {limit} run {i + 1} {name}: rc {r['rc']}, prompt of {n_prompt}, prefill {show(prefill)}, decode {show(decode)} tokens/s, "
                           f"{r['read_bytes'] / 1e9:.2f} GB read", file=sys.stderr)
             rows.append((limit, results))
-    print("| limit | program | prefill tok/s | decode tok/s | GB read | ratio of decode | ratio of prefill |")
+    print("| limit | program | prefill tok/s | decode tok/s | GB read | Sluice's decode over it | Sluice's prefill over it |")
     print("|---|---|---|---|---|---|---|")
     for limit, results in rows:
-        pairs = list(zip(results["sluice"], results["llama.cpp"]))
         for name, rs in results.items():
-            ratio = {k: median([p[0][k] / p[1][k] for p in pairs if p[0][k] and p[1][k]]) for k in ("decode", "prefill")} if name == "sluice" else {}
+            pairs = list(zip(results["sluice"], rs))
+            ratio = {}
+            if name != "sluice":
+                ratio = {k: median([x[k] / y[k] for x, y in pairs if x[k] and y[k]]) for k in ("decode", "prefill")}
             print(f"| {limit} | {name} | {show(median([r['prefill'] for r in rs]))} | {show(median([r['decode'] for r in rs]))} | "
                   f"{show(median([r['read_bytes'] / 1e9 for r in rs]))} | {show(ratio.get('decode'))} | {show(ratio.get('prefill'))} |")
     if a.json:
