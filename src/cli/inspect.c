@@ -161,7 +161,8 @@ static enum sluice_status judge(const struct cli_options *o, struct verdict *v, 
     options.simulate_used_memory = cli_text(o, OPT_SIMULATE_USED);
     enum sluice_status status = sluice_examine(&options, keep_finding, v, &v->is, err);
     if (!status && v->no_memory) status = base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for what was found");
-    if (status || !v->is.runs) return status;
+    if (status || v->is.is_vocabulary || (!v->is.runs && !v->is.could)) return status;
+    if (!v->is.runs) options.memory = NULL; /* what the file is does not hang on a number that is refused */
     options.log = drop_line;
     options.plan_only = true;
     if (sluice_engine_open(&options, &engine, NULL)) return SLUICE_OK; /* the machine's memory changes */
@@ -371,8 +372,11 @@ static void print_verdict(const struct verdict *v)
                 label = "";
             }
     }
+    /* A budget that is too small was refused with the number that is not. */
+    for (size_t i = 0; i < v->n; i++)
+        if (v->findings[i].stops && !strcmp(v->findings[i].code, "memory")) return;
     if (v->is.memory_smallest_bytes)
-        out_printf("memory        at least %s (--memory %" PRIu64 "M)\n",
+        out_printf("memory        at least %s, with a margin for the process (--memory %" PRIu64 "M)\n",
                    report_bytes((double)v->is.memory_smallest_bytes, size),
                    (v->is.memory_smallest_bytes + (1 << 20) - 1) >> 20);
 }

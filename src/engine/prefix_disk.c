@@ -396,12 +396,25 @@ bool prefix_disk_load(struct prefix_disk *d, uint32_t item)
 
 /* ---- opening and closing ---- */
 
+/* Those above it too: ~/.cache is not everywhere. */
+static int make_folders(struct prefix_disk *d)
+{
+    char above[PREFIX_PATH_MAX];
+    int rc = d->os->make_folder(d->os->user, d->folder);
+    if (rc != -ENOENT) return rc;
+    for (const char *end = strchr(d->folder + 1, '/'); end; end = strchr(end + 1, '/')) {
+        snprintf(above, sizeof above, "%.*s", (int)(end - d->folder), d->folder);
+        if ((rc = d->os->make_folder(d->os->user, above))) return rc;
+    }
+    return d->os->make_folder(d->os->user, d->folder);
+}
+
 static enum sluice_status open_folder(struct prefix_disk *d, struct sluice_error *err)
 {
     char path[PREFIX_PATH_MAX];
-    int rc = d->os->make_folder(d->os->user, d->folder);
+    int rc = make_folders(d);
     if (rc)
-        return base_fail(err, SLUICE_ERR_IO, "the folder above it must exist and be writable",
+        return base_fail(err, SLUICE_ERR_IO, "the folders above it must be writable, or exist",
                          "%.300s: the folder for kept prefixes cannot be made: %s", d->folder, strerror(-rc));
     prefix_disk_path(d, PREFIX_LOCK_NAME, path);
     d->lock = d->os->lock_file(d->os->user, path);

@@ -192,9 +192,13 @@ static enum sluice_status refuse(const struct plan_input *in, const struct choic
         snprintf(unit, sizeof unit, "a number without a unit is bytes: %.0fM or %.0fG? ", in->memory.value,
                  in->memory.value);
     const char *least = fewer ? option_bytes(cap - rows, cap - rows, experts) : "";
+    char margin[80] = "";
+    if (in->hint_margin_bytes)
+        snprintf(margin, sizeof margin, ", with %s to spare: the process is not always of one size",
+                 plan_format_bytes(in->hint_margin_bytes, a));
     if (c->smallest <= limit)
-        base_hint(err, "%sthe smallest that works is --memory %s%s%s", unit,
-                  option_bytes(min64(add(c->smallest, in->hint_margin_bytes), limit), limit, option),
+        base_hint(err, "%s%s --memory %s%s%s%s", unit, margin[0] ? "use at least" : "the smallest that works is",
+                  option_bytes(min64(add(c->smallest, in->hint_margin_bytes), limit), limit, option), margin,
                   fewer ? "; or use at most --experts " : "", least);
     else
         base_hint(err, "this process may use at most %s (%s): %s%s%s", plan_format_bytes(limit, a),

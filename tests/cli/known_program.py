@@ -24,7 +24,7 @@ class Known(Folder):
         return json.loads(run("profile", "-m", model, "-p", "It was the best of times.", "--out", self.list, "--json", "-q", *words)[0])
 
     def test_prefixes_are_kept_over_runs(self):
-        folder, text = self.path("kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
+        folder, text = self.path("not/yet/kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
         ask = lambda *words: [x.decode() for x in run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", *words)[:2]]
         known = lambda said: [line for line in said.splitlines() if line.startswith("prefixes")]
         plain = ask("-p", text)
@@ -34,7 +34,8 @@ class Known(Folder):
         self.assertTrue(known(first[1])[0].startswith("prefixes 0 tokens were known"), first[1])
         self.assertGreater(int(known(again[1])[0].split()[1]), 10)
         self.assertIn("of 8.00 MiB, on the disk", known(again[1])[0])
-        self.assertEqual(os.stat(folder).st_mode & 0o77, 0)
+        for made in ("not", "not/yet", "not/yet/kept"):
+            self.assertEqual(os.stat(self.path(made)).st_mode & 0o77, 0)
         plan = run("plan", "-m", DEMO, "--ctx", "256", "--kv-dir", self.path("unmade"), "--prefix-memory", "8M", "--json")[0]
         self.assertIn(b"prefixes", plan)
         self.assertFalse(os.path.exists(self.path("unmade")))

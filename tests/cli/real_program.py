@@ -285,8 +285,16 @@ class WhyNot(Folder):
         self.assertEqual((codes, seen["runs"], seen["verdict"]), (["memory"], False, "not on this machine"))
         least = seen["smallest_memory_bytes"] + (1 << 20)
         self.assertIn("--memory", said)
+        text = run("inspect", DEMO, "--memory", "1M")[0].decode()
+        named = re.findall(r"--memory (\d+)M", text)
+        self.assertEqual(len(named), 1, text)  # one number
+        self.assertIn("1.00 MiB to spare", text)
+        run("plan", DEMO, "--memory", named[0] + "M", "--ctx", "512")
         seen, codes, said = self.look(DEMO, "--memory", str(least))
         self.assertEqual((codes, seen["runs"], seen["verdict"]), ([], True, "yes"))
+        for refused in ("1M", "900T"):  # the file is what it is
+            for line in ("4 used; ", "a token uses ", "\ndense  "):
+                self.assertIn(line, run("inspect", DEMO, "--memory", refused)[0].decode())
         seen, codes, said = self.look(DEMO, "--simulate-used-memory", "9000G")
         self.assertEqual((codes, seen["verdict"]), (["memory"], "not on this machine"))
 

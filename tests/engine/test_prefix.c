@@ -457,7 +457,7 @@ static void test_options(void **state)
     x.o.memory = "1M";
     assert_int_equal(engine_open(os_system(), &x.o, &x.e, &err), SLUICE_ERR_MEMORY);
     char least[64];
-    snprintf(least, sizeof least, "%s", strstr(err.hint, "--memory ") + 9);
+    assert_int_equal(sscanf(strstr(err.hint, "--memory ") + 9, "%63[0-9A-Z]", least), 1);
 #ifdef SLUICE_SANITIZED /* the process grows from one opening to the next: what was freed is kept for a while */
     snprintf(least, sizeof least, "%lluM", strtoull(strstr(err.hint, "--memory ") + 9, NULL, 10) + 24);
 #endif
