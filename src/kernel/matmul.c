@@ -117,7 +117,7 @@ struct matmul_job {
     size_t n_targets, n_tokens_max;
     size_t bytes, cost;       /* of all weights */
     struct counter *counters; /* one a worker */
-    size_t n_chunks;
+    size_t n_chunks, n_workers;
 };
 
 /* The worker's next chunk: of its own ones, then of those of the others; false: all are taken. *passed counts the
@@ -134,6 +134,17 @@ static bool take_chunk(const struct matmul_job *j, unsigned worker, unsigned n_w
     return false;
 }
 
+/* Where chunk `edge` begins, in cost. A worker's chunks, c of them, are as (c + 1) : c : ... : 2, so that nobody waits
+ * long for the one who took the last. */
+static size_t edge_cost(const struct matmul_job *j, size_t edge)
+{
+    if (j->n_chunks % j->n_workers != 0) return (size_t)((uint64_t)j->cost * edge / j->n_chunks);
+    const size_t c = j->n_chunks / j->n_workers, worker = edge / c, k = edge % c;
+    const double share = (double)j->cost / (double)j->n_workers, before = (double)(k * (2 * c + 3 - k)) / 2,
+                 all = (double)(c * (c + 3)) / 2;
+    return (size_t)((uint64_t)j->cost * worker / j->n_workers) + (size_t)(share * before / all);
+}
+
 /* The chunk's rows of target t: groups of 8 rows that start, in cost, inside the chunk's part of all. */
 static void chunk_rows(const struct matmul_job *j, size_t chunk, size_t t, size_t *begin, size_t *end)
 {
@@ -142,7 +153,7 @@ static void chunk_rows(const struct matmul_job *j, size_t chunk, size_t t, size_
     size_t group_cost = ROWS * j->targets[t].row_cost, n_out = j->targets[t].w->n_out;
     size_t edges[2];
     for (size_t e = 0; e < 2; e++) {
-        size_t at = (size_t)((uint64_t)j->cost * (chunk + e) / j->n_chunks);
+        size_t at = edge_cost(j, chunk + e);
         size_t row = at > base ? (at - base + group_cost - 1) / group_cost * ROWS : 0;
         edges[e] = row < n_out ? row : n_out;
     }
@@ -242,12 +253,14 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j)
     j->n_chunks = n_workers == 1 ? 1 : fewest;
     if ((n_workers > 1 || j->n_tokens_max > TOKENS_A_TILE) && j->n_chunks < j->bytes / chunk_bytes)
         j->n_chunks = j->bytes / chunk_bytes;
+    j->n_chunks += (n_workers - j->n_chunks % n_workers) % n_workers;
     if (j->n_chunks > rows / ROWS) j->n_chunks = rows / ROWS;
     if (j->n_chunks == 0 || j->n_tokens_max == 0) return;
     struct counter counters[KERNEL_THREADS_MAX];
     for (unsigned i = 0; i < n_workers; i++) atomic_init(&counters[i].taken, 0);
     j->table = k->table;
     j->counters = counters;
+    j->n_workers = n_workers;
     kernel_pool_run_parts(k->pool, j->n_chunks, matmul_run, j);
 }
 

@@ -57,16 +57,32 @@ void model_rope_angles_at(const struct model_rope *rope, const double *freq, siz
     }
 }
 
+struct angles_job {
+    const struct model_rope *rope;
+    const struct model_step *s;
+    const double *freq;
+    float *cos, *sin; /* [n_tokens][n_rot / 2] */
+};
+
+static void turn_tokens(void *arg, unsigned worker, unsigned n_workers)
+{
+    const struct angles_job *j = arg;
+    const size_t half = j->rope->n_rot / 2;
+    size_t begin, end;
+    kernel_pool_range(worker, n_workers, j->s->n_tokens, 1, &begin, &end);
+    for (size_t t = begin; t < end; t++)
+        model_rope_angles_at(j->rope, j->freq, model_pos(model_span_of(j->s, t), t), j->cos + t * half,
+                             j->sin + t * half);
+}
+
 void model_rope_angles(struct model_run *r, const struct model_step *s)
 {
     const struct model_hparams *hp = &r->model->hp;
     struct model_scratch *sc = &r->scratch;
     for (uint32_t set = 0; set < hp->n_ropes; set++) {
         const struct model_rope *rope = &hp->ropes[set];
-        const size_t half = rope->n_rot / 2;
+        struct angles_job job = {.rope = rope, .s = s, .freq = sc->freq, .cos = sc->cos[set], .sin = sc->sin[set]};
         model_rope_frequencies(rope, factors_of(r->model, rope), sc->freq);
-        for (size_t t = 0; t < s->n_tokens; t++)
-            model_rope_angles_at(rope, sc->freq, model_pos(model_span_of(s, t), t), sc->cos[set] + t * half,
-                                 sc->sin[set] + t * half);
+        kernel_pool_run_parts(r->kernel.pool, s->n_tokens, turn_tokens, &job);
     }
 }
