@@ -1,6 +1,7 @@
 /* How near streaming comes to what the machine allows.
  *
- *     bench/stream/stream MODEL --memory 4G,6G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1]
+ *     bench/stream/stream MODEL --memory 4G,6G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1] [--warm
+ * 0]
  *
  * Text is sampled from the model itself (temperature 1) with the first budget, then every budget reads the same ids:
  * the prompt into an empty cache, then token by token. In the same run are measured
@@ -16,6 +17,10 @@
  *     layer = sum over layers of (a_l + max(m_l / B, c_l))  + what follows the last layer: without any look-ahead
  *
  * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part.
+ *
+ * --warm GIB touches so much memory before each measurement. A virtual machine that gives free memory back to its host
+ * (free page reporting) has to fetch it again at the first touch, which may be slower than the disk; on a machine of
+ * one's own it is simply there.
  *
  *     bench/stream/stream MODEL --memory 8G --compare-io 5 [--prompt 64] [--tokens 24]
  *
@@ -33,6 +38,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define TOKENS_MAX 4096
 #define LAYERS_MAX EXPERT_LAYERS_MAX
@@ -104,6 +112,27 @@ enum sluice_status __wrap_expert_want(struct expert_cache *c, uint32_t layer, co
     if (watch.layers) watch.before[layer] += (double)(at - watch.layer_ns);
     watch.want_ns = at;
     return st;
+}
+
+/* ---- memory that is there ---- */
+
+/* In a process per CPU, which let go of it as they end. */
+static void warm(size_t gib)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t bytes = (gib << 30) / (size_t)n;
+    for (long i = 0; i < n && gib; i++) {
+        const pid_t child = fork();
+        if (child < 0) perror("stream: fork");
+        if (child) continue;
+        volatile char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) _exit(1);
+        madvise((void *)at, bytes, MADV_HUGEPAGE);
+        for (size_t k = 0; k < bytes; k += 4096) at[k] = 1;
+        _exit(0);
+    }
+    for (int status; wait(&status) > 0;)
+        if (status) fprintf(stderr, "stream: %zu GiB could not be touched\n", gib);
 }
 
 /* ---- an engine ---- */
@@ -399,7 +428,7 @@ int main(int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr,
                 "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1] "
-                "[--compare-io ROUNDS] [--start ROUNDS]\n");
+                "[--warm GIB] [--compare-io ROUNDS] [--start ROUNDS]\n");
         return 2;
     }
     const size_t prompt = strtoul(option(argc, argv, "--prompt", "64"), NULL, 10),
@@ -407,6 +436,7 @@ int main(int argc, char **argv)
     const uint64_t seed = strtoull(option(argc, argv, "--seed", "1"), NULL, 10);
     const size_t starts = strtoul(option(argc, argv, "--start", "0"), NULL, 10);
     const size_t rounds = strtoul(option(argc, argv, "--compare-io", "0"), NULL, 10);
+    const size_t warm_gib = strtoul(option(argc, argv, "--warm", "0"), NULL, 10);
     char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
     const bool strange = rounds && (rounds < ROUNDS_MIN || rounds > ROUNDS_MAX);
@@ -434,8 +464,10 @@ int main(int argc, char **argv)
            "allhit", "allmiss");
     for (m = strtok_r(memories, ",", &save_m); m; m = strtok_r(NULL, ",", &save_m)) {
         snprintf(prefetches, sizeof prefetches, "%s", option(argc, argv, "--prefetch", "off,auto"));
-        for (p = strtok_r(prefetches, ",", &save_p); p; p = strtok_r(NULL, ",", &save_p))
+        for (p = strtok_r(prefetches, ",", &save_p); p; p = strtok_r(NULL, ",", &save_p)) {
+            warm(warm_gib);
             measure(argv[1], m, p, prompt, tokens, seed);
+        }
     }
     return 0;
 }
