@@ -26,6 +26,9 @@ static void subtract_prefetch(struct sluice_stats *d, const struct sluice_stats 
         }
 }
 
+/* Bytes count when a read is asked for, and are taken back if it is withdrawn: what was asked for before may go. */
+static uint64_t bytes_since(uint64_t after, uint64_t before) { return after > before ? after - before : 0; }
+
 static void subtract_routes(struct sluice_stats *d, const struct sluice_stats *before)
 {
     for (size_t i = 0; i < SLUICE_ROUTES_MAX && d->routes[i].name; i++)
@@ -36,7 +39,7 @@ static void subtract_routes(struct sluice_stats *d, const struct sluice_stats *b
             d->routes[i].layers -= before->routes[j].layers;
             d->routes[i].predicted_ns -= before->routes[j].predicted_ns;
             d->routes[i].ns -= before->routes[j].ns;
-            d->routes[i].read_bytes -= before->routes[j].read_bytes;
+            d->routes[i].read_bytes = bytes_since(d->routes[i].read_bytes, before->routes[j].read_bytes);
         }
 }
 
@@ -50,7 +53,7 @@ struct sluice_stats figures_difference(const struct sluice_stats *before, const 
     d.hits -= before->hits;
     d.misses -= before->misses;
     d.evictions -= before->evictions;
-    d.read_bytes -= before->read_bytes;
+    d.read_bytes = bytes_since(d.read_bytes, before->read_bytes);
     d.wait_ns -= before->wait_ns;
     d.disk_busy_ns -= before->disk_busy_ns;
     d.shrinks -= before->shrinks;

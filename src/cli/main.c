@@ -57,7 +57,8 @@ int main(int argc, char **argv)
         return 2;
     }
     bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    if ((help || strcmp(argv[1], "--version") == 0) && argc > 2) {
+    bool version = strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0;
+    if ((help || version) && argc > 2) {
         base_fail(&err, SLUICE_ERR_USAGE,
                   help ? "'sluice help COMMAND' explains a command" : "'sluice version --json' prints JSON",
                   "%s stands alone, and '%.100s' follows", argv[1], argv[2]);
@@ -67,7 +68,7 @@ int main(int argc, char **argv)
         help_overview(stdout);
         return out_finish(0);
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (version) {
         out_printf("sluice %s\n", sluice_version());
         return out_finish(0);
     }

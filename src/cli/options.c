@@ -315,6 +315,19 @@ static enum sluice_status not_here(const struct cli_options *o, const struct cli
     return SLUICE_ERR_USAGE;
 }
 
+/* "-hf" is no "-h f", "-np" no "-n p". A text or a path may be written so ("-fa": the file a), unless what follows
+ * could not stand there: a second model, or what only the other option takes. */
+static bool is_elsewheres(const struct cli_option_row *row, const char *word, const char *next)
+{
+    static const char *const switches[] = {"on", "off", "auto", "0", "1"};
+    if (!word[2] || !elsewhere_option(word)) return false;
+    if (row->kind != CLI_PATH && row->kind != CLI_TEXT) return true;
+    if (row->id == OPT_MODEL) return next && next[0] != '-';
+    for (size_t i = 0; next && strcmp(word, "-fa") == 0 && i < sizeof switches / sizeof *switches; i++)
+        if (strcmp(next, switches[i]) == 0) return true;
+    return false;
+}
+
 /* Takes the option at argv[*i] and its value. */
 static enum sluice_status take_option(int argc, char *const *argv, int *i, struct cli_options *o,
                                       struct sluice_error *err)
@@ -331,9 +344,7 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
     } else {
         row = find_letter(o->command, word[1]);
         if (!row) return unknown_option(o, word, err);
-        /* "-hf" is no "-h f", and "-np" no "-n p"; "-fa" may be a file that is called a. */
-        if (word[2] && row->kind != CLI_PATH && row->kind != CLI_TEXT && elsewhere_option(word))
-            return unknown_option(o, word, err);
+        if (is_elsewheres(row, word, *i + 1 < argc ? argv[*i + 1] : NULL)) return unknown_option(o, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
         /* "-ngl 99" is no "-n gl": an option of another program. */
         if (text == word + 2 && (row->kind == CLI_INTEGER || row->kind == CLI_NUMBER) && isalpha((unsigned char)*text))

@@ -181,17 +181,28 @@ void report_ledger(FILE *out, const struct sluice_ledger *ledger, const struct s
             info->policy ? info->policy : "-");
 }
 
+/* No rate of nothing. */
+static void print_rate(FILE *out, const char *what, uint64_t tokens, uint64_t ns)
+{
+    fprintf(out, "%s %8llu tokens", what, (unsigned long long)tokens);
+    if (tokens && ns) fprintf(out, "  %9.2f tokens/s", report_rate(tokens, ns));
+}
+
 void report_stats(FILE *out, const struct sluice_stats *before, const struct sluice_stats *after,
                   uint64_t first_token_ns, const struct sluice_ledger *ledger, bool verbose)
 {
     struct sluice_stats d = figures_difference(before, after);
     char a[24], b[24];
     uint64_t tokens = d.tokens_prefill + d.tokens_decode, ns = d.prefill_ns + d.decode_ns;
-    fprintf(out, "prefill  %8llu tokens  %9.2f tokens/s", (unsigned long long)d.tokens_prefill,
-            report_rate(d.tokens_prefill, d.prefill_ns));
-    if (first_token_ns) fprintf(out, "  first token after %.2f s", (double)first_token_ns / 1e9);
-    fprintf(out, "\ndecode   %8llu tokens  %9.2f tokens/s\n", (unsigned long long)d.tokens_decode,
-            report_rate(d.tokens_decode, d.decode_ns));
+    if (d.tokens_prefill || first_token_ns) {
+        print_rate(out, "prefill ", d.tokens_prefill, d.prefill_ns);
+        if (first_token_ns) fprintf(out, "  first token after %.2f s", (double)first_token_ns / 1e9);
+        fputc('\n', out);
+    }
+    if (d.tokens_decode) {
+        print_rate(out, "decode  ", d.tokens_decode, d.decode_ns);
+        fputc('\n', out);
+    }
     if (d.hits + d.misses > 0)
         fprintf(out, "experts  %.1f %% hits  %.2f MB read a token  waited %.0f ms for the disk (%.1f %%)\n",
                 report_percent((double)d.hits, (double)(d.hits + d.misses)),

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHAT_FORMAT_BYTES 4096 /* more than any chat format puts around two messages */
@@ -28,12 +29,26 @@ static enum sluice_status prompt_tokens(const struct cli_options *o, const struc
     return open_chat_encode(m, messages, n_messages, ids, n, err);
 }
 
+/* As after "> log 2>&1": what we say would go on in the text's last line. */
+static bool streams_are_one(void)
+{
+    struct stat out, err;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+           out.st_ino == err.st_ino;
+}
+
 static void say_end(struct report *r, const struct generator *g, enum generate_end end)
 {
-    if (g->text_bytes && g->text[g->text_bytes - 1] != '\n' && isatty(STDOUT_FILENO)) {
-        out_write("\n", 1);
-        out_flush();
+    if (g->text_bytes && g->text[g->text_bytes - 1] != '\n') {
+        if (isatty(STDOUT_FILENO)) {
+            out_write("\n", 1);
+            out_flush();
+        } else if (!r->quiet && streams_are_one()) {
+            fputc('\n', stderr);
+        }
     }
+    if (end == GENERATE_LENGTH && g->grammar)
+        report_note(r, "stopped after %llu tokens: the JSON may not be complete", (unsigned long long)g->n_new);
     if (end == GENERATE_CONTEXT) report_warn(r, "context full (%u tokens)", g->model->info.ctx);
     if (end == GENERATE_INTERRUPTED) report_note(r, "interrupted");
 }

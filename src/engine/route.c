@@ -136,12 +136,14 @@ void routes_end(sluice_engine *e, uint32_t n_tokens, bool decode, const struct r
     io_stats(e->io, &io);
     const uint64_t ns = e->os->now_ns(e->os->user) - r->began_ns, wait = x.wait_ns - r->wait_ns;
     const uint64_t wants = x.hits + x.misses - r->wants;
+    /* Reads ahead that were asked for before and withdrawn since are taken back: there may be less than there was. */
+    const uint64_t read_bytes = x.read_bytes > r->read_bytes ? x.read_bytes - r->read_bytes : 0;
     if (decode) e->sizes.decode_wait_ns += wait;
     learn(&f->compute_ns[route_size(n_tokens)], (double)(ns > wait ? ns - wait : 0) / n_tokens);
     const double busy = (double)(io.busy_ns - r->busy_ns);
     if (busy > BUSY_NS_MIN) learn(&f->read_bytes_ns, (double)(io.read_bytes - r->io_bytes) / busy);
     if (wants && !decode) { /* by bytes: what was read ahead was not missed any more */
-        const double missing = (double)(x.read_bytes - r->read_bytes) / ((double)wants * f->expert_bytes);
+        const double missing = (double)read_bytes / ((double)wants * f->expert_bytes);
         learn(&f->missing, missing < 1 ? missing : 1);
     }
     if (wants && n_tokens > 1) {
@@ -153,7 +155,7 @@ void routes_end(sluice_engine *e, uint32_t n_tokens, bool decode, const struct r
     r->of[choice->route].steps++;
     r->of[choice->route].tokens += n_tokens;
     r->of[choice->route].ns += ns;
-    r->of[choice->route].read_bytes += x.read_bytes - r->read_bytes;
+    r->of[choice->route].read_bytes += read_bytes;
     double predicted = choice->ns[choice->route];
     if (predicted >= 0) r->of[choice->route].predicted_ns += (uint64_t)predicted;
     const struct model_foresight *s = e->run.foresight;
@@ -167,5 +169,5 @@ void routes_end(sluice_engine *e, uint32_t n_tokens, bool decode, const struct r
              "prompt chunk of %" PRIu32
              " tokens: route %s, predicted %.2f s, took %.2f s (waited %.2f s, read %.1f MB)",
              n_tokens, route_name(choice->route), predicted < 0 ? 0 : predicted / 1e9, (double)ns / 1e9,
-             (double)wait / 1e9, (double)(x.read_bytes - r->read_bytes) / 1e6);
+             (double)wait / 1e9, (double)read_bytes / 1e6);
 }

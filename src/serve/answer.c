@@ -136,7 +136,7 @@ json_t *answer_timings(const struct outcome *o)
         n ? (double)o->prompt_ns / 1e6 / (double)n : 0.0, "prompt_per_second", rate(n, o->prompt_ns), "predicted_n",
         (json_int_t)o->n_generated, "predicted_ms", (double)o->generate_ns / 1e6, "predicted_per_token_ms",
         o->n_generated ? (double)o->generate_ns / 1e6 / (double)o->n_generated : 0.0, "predicted_per_second",
-        rate(o->n_generated, o->generate_ns), "queued_ms", (double)o->queued_ns / 1e6);
+        o->n_generated > 1 ? rate(o->n_generated, o->generate_ns) : 0.0, "queued_ms", (double)o->queued_ns / 1e6);
 }
 
 json_t *answer_progress(const struct progress *p)

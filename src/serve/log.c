@@ -28,7 +28,7 @@ void log_request(const struct exchange *x, int status, bool whole)
         if (o->n_generated)
             n += snprintf(work + n, sizeof work - (size_t)n, ", first after %.0f ms",
                           (double)(o->queued_ns + o->prompt_ns) / 1e6);
-        if (o->n_generated && seconds > 0)
+        if (o->n_generated > 1 && seconds > 0) /* the first comes out of the prompt: of one there is no rate */
             snprintf(work + n, sizeof work - (size_t)n, ", %.2f tokens/s", (double)o->n_generated / seconds);
     }
     server_log(s, SLUICE_LOG_NOTE, "%s %s %d in %.2f s%s%s", x->method, x->path, status,

@@ -377,6 +377,27 @@ has out '"tokens_scored": 16'
 printf 'ab' >text
 expect 2 "$fake" perplexity -m model -f text -q
 
+# --- the report: on a line of its own where both streams are one; no rate of nothing; a cut document is told of
+"$fake" run -m model -p hi --greedy >both 2>&1 </dev/null
+grep -q '^Hello, w.*please\.$' both || fail "run > log 2>&1: $(tail -c 300 both)"
+"$fake" run -m model -p hi --greedy -q >both 2>&1 </dev/null
+[ "$(tail -c 8 both)" = ' please.' ] || fail 'run -q > log 2>&1 adds nothing'
+expect 0 "$fake" run -m model -p hi -n 1 --greedy
+has err 'prefill '
+hasnt err 'decode '
+printf '/quit\n' | "$fake" chat -m model >out 2>err
+hasnt err 'tokens/s'
+printf '{"type": "object"}' >shape
+expect 0 "$fake" run -m model -p hi -n 2 --greedy --schema shape
+has err 'stopped after 2 tokens: the JSON may not be complete'
+expect 0 "$fake" run -m model -p hi -n 2 --greedy --schema shape -q
+hasnt err 'complete'
+expect 0 "$fake" run -m model -p hi -n 2 --greedy
+hasnt err 'complete'
+expect 0 "$fake" -V
+is out 'sluice 0.1.0\n'
+expect 2 "$fake" -V more
+
 # --- bench, plan
 expect 0 "$fake" bench -m model -p 4,8 -n 2 -r 2 -q
 [ "$(wc -l <out)" -eq 5 ] || fail 'bench: a heading and four rows'

@@ -61,6 +61,9 @@ static void counts_are_subtracted_and_levels_are_not(void **state)
     const uint64_t routes[] = {d.routes[0].steps,        d.routes[0].tokens, d.routes[0].layers,
                                d.routes[0].predicted_ns, d.routes[0].ns,     d.routes[0].read_bytes};
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) assert_int_equal(routes[i], 1);
+    a.read_bytes = 500; /* reads that were asked for before, and withdrawn since */
+    b.read_bytes = 300;
+    assert_int_equal(figures_difference(&a, &b).read_bytes, 0);
 }
 
 /* What is said of a run of 4 tokens/s with a budget of 8 GiB. */
