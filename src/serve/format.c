@@ -64,8 +64,9 @@ static bool force_call(struct serve_request *r, const json_t *tool, struct fault
     json_t *schema = parameters_of(tool);
     const bool good = set_schema(r, schema, tools_name, f);
     json_decref(schema);
+    r->forced = true;
     r->forced_call = strdup(json_string_value(json_object_get(tool, "name")));
-    return good && r->forced_call;
+    return good && (r->forced_call || fault_set(f, 500, NULL, "out of memory"));
 }
 
 /* A schema's references to its own root, which now lies at `place` of a larger one. What enum and const hold are values
@@ -111,8 +112,8 @@ static bool force_any(struct serve_request *r, struct fault *f)
     json_t *schema = json_pack("{s:o}", "anyOf", any);
     const bool good = set_schema(r, schema, tools_name, f);
     json_decref(schema);
-    r->forced_call = strdup("*");
-    return good && r->forced_call;
+    r->forced = true;
+    return good;
 }
 
 static bool refuse_both(struct fault *f)
@@ -148,8 +149,8 @@ bool request_choose_tool(struct clerk *c, struct serve_request *r, json_t *vars,
 bool request_check_format(const struct clerk *c, const struct serve_request *r, struct fault *f)
 {
     if (!r->schema || !r->tools) return true;
-    if (r->forced_call && strcmp(r->schema_from, tools_name) != 0) return refuse_both(f);
-    if (r->forced_call || serve_family_calls(c->server->family)) return true;
+    if (r->forced && strcmp(r->schema_from, tools_name) != 0) return refuse_both(f);
+    if (r->forced || serve_family_calls(c->server->family)) return true;
     return fault_set(f, 400, r->schema_from,
                      "tools and a format of the answer together need a model whose way to write calls is known, and "
                      "this one's chat template is of no such family; \"tool_choice\": \"none\" leaves the tools out");

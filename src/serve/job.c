@@ -106,7 +106,7 @@ static void take_found(void *user, const struct serve_event *found)
                                             [SERVE_EVENT_CALL_END] = EVENT_CALL_END};
     struct job *j = user;
     if (j->calls_over) return;
-    if (found->kind == SERVE_EVENT_TEXT && j->x->request.forced_call) {
+    if (found->kind == SERVE_EVENT_TEXT && j->x->request.forced) {
         take_forced(j, found->text, found->bytes);
         return;
     }
@@ -149,7 +149,7 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
     list_tools(r, tools);
     const struct serve_parser_options o = {.family = j->x->server->family,
                                            .tools = tools,
-                                           .n_tools = r->forced_call ? 0 : n,
+                                           .n_tools = r->forced ? 0 : n,
                                            .hold_calls = !r->stream,
                                            .chat_template = template,
                                            .chat_template_bytes = template ? strlen(template) : 0,
@@ -164,7 +164,7 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
                                              .event = take_any,
                                              .user = j};
     enum sluice_status st = serve_parser_create(&o, &j->parser, err);
-    if (!st && r->forced_call && !strcmp(r->forced_call, "*")) st = serve_parser_create(&any, &j->any, err);
+    if (!st && r->forced && !r->forced_call) st = serve_parser_create(&any, &j->any, err);
     free(tools);
     return st;
 }
@@ -173,7 +173,7 @@ static enum sluice_status open_parsers(struct job *j, struct sluice_error *err)
 static json_t *list_openers(struct job *j, const char *thought)
 {
     const struct serve_request *r = &j->x->request;
-    const size_t n = r->forced_call ? 0 : json_array_size(r->tools);
+    const size_t n = r->forced ? 0 : json_array_size(r->tools);
     struct serve_tool *tools = calloc(n + 1, sizeof *tools);
     if (!tools) return NULL;
     if (n) list_tools(r, tools);

@@ -42,7 +42,8 @@ struct serve_request {
     bool one_call;           /* parallel calls are not wanted */
     char *schema;            /* the answer is JSON of this schema; "" any object; NULL: free */
     const char *schema_from; /* the parameter that it came in; a constant */
-    char *forced_call;       /* the answer is the arguments of this tool; "*": of one of them; or NULL */
+    bool forced;             /* the answer is a call, from its first token on: */
+    char *forced_call;       /* the arguments of this tool; NULL: {"name", "arguments"} of one of them */
     bool echo;               /* completions: the prompt's text comes first */
     bool prompt_probs;       /* with its probabilities: all of it is computed */
     char *prompt_text;       /* for echo */

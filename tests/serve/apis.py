@@ -264,6 +264,9 @@ class Shapes(unittest.TestCase):
         tools = [{"type": "function", "function": {"name": name, "parameters": odd}} for name in ("a", "b")]
         choice = self.server.post("/v1/chat/completions", self.chat(tools=tools, tool_choice="required"))["choices"][0]
         self.assertEqual(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), {"$ref": {"$ref": "#/v"}})
+        star = {"tools": [{"type": "function", "function": {"name": "*", "parameters": odd}}], "tool_choice": {"type": "function", "function": {"name": "*"}}}
+        call = self.server.post("/v1/chat/completions", self.chat(**star))["choices"][0]["message"]["tool_calls"][0]["function"]
+        self.assertEqual((call["name"], json.loads(call["arguments"])), ("*", {"$ref": {"$ref": "#/v"}}))
         for choice in ("sometimes", {"type": "function", "function": {"name": "absent"}}):
             self.server.post("/v1/chat/completions", {**body, "tool_choice": choice}, code=400)
         self.server.post("/v1/chat/completions", self.chat(tool_choice="required"), code=400)
