@@ -37,7 +37,8 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                    "streamed. Prints the address on standard output as soon as it listens, and answers 503 until the "
                    "model is loaded. Listens on this machine alone unless --host says otherwise, which takes "
                    "--api-key-file or --insecure. The options of sampling are what a request gets that says nothing. "
-                   "SIGTERM or Ctrl-C ends it: what was accepted is finished first; a second one stops at once.",
+                   "SIGTERM, SIGHUP or Ctrl-C ends it: what was accepted is finished first; a second SIGTERM or Ctrl-C "
+                   "stops at once.",
                    0, 1, "files"},
     [CLI_PLAN] =
         {"plan", "MODEL [options]", "show how memory would be used, and load nothing",

@@ -48,8 +48,9 @@ void serve_vocabulary_options(const struct sluice_options *engine, struct sluice
 void serve_options_init(struct serve_options *o);
 
 /* Serves until SIGTERM or SIGINT: the first one stops accepting and finishes what was accepted (SLUICE_OK), a second
- * one gives that up (SLUICE_CANCELLED). Blocks these signals in the calling thread, which becomes one of the server's.
- * Errors: USAGE (address, keys), IO (the socket), and those of sluice_engine_open. */
+ * one gives that up (SLUICE_CANCELLED). SIGHUP is a first one, unless it is ignored. Blocks these signals in the
+ * calling thread, which becomes one of the server's. Errors: USAGE (address, keys), IO (the socket), and those of
+ * sluice_engine_open. */
 enum sluice_status serve_run(const struct serve_options *o, struct sluice_error *err);
 
 #endif

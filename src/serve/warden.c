@@ -20,9 +20,11 @@
 enum sluice_status warden_open(struct server *s, struct sluice_error *err)
 {
     sigset_t set;
+    struct sigaction hup;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP); /* nohup's choice stands */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = SIGNALS};
@@ -91,7 +93,8 @@ static void tick(struct server *s)
 static bool take_signals(struct server *s, unsigned *n)
 {
     struct signalfd_siginfo info;
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) (*n)++;
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGHUP || !*n) (*n)++; /* a terminal that goes sends several, and asks for no haste */
     const enum server_phase phase = server_phase(s);
     if (*n && phase == SERVER_LOADING) {
         atomic_store(&s->phase, SERVER_STOPPING);

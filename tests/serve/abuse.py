@@ -417,6 +417,25 @@ class Ends(unittest.TestCase):
         self.assertIn("stopping", s.stop())
         self.assertIn(b"[DONE]", rest_of(busy, got))
 
+    def test_a_terminal_that_goes(self):
+        """SIGHUP, which may come twice, is a first SIGTERM; under nohup it is none."""
+        for ignored in (False, True):
+            before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+            s = Server()
+            signal.signal(signal.SIGHUP, before)
+            busy, got = begin(s, {**LONG, "max_tokens": 60, "logprobs": False, "top_logprobs": 0})
+            for _ in range(2):
+                s.process.send_signal(signal.SIGHUP)
+                time.sleep(0.15)
+            while b"[DONE]" not in got:
+                more = busy.recv(65536)
+                assert more, got
+                got += more
+            busy.close()
+            if ignored:
+                self.assertEqual(s.get("/health")[0], 200)
+            s.stop(signals=1 if ignored else 0)
+
     def test_a_second_signal_stops_at_once(self):
         s = Server()
         busy, got = begin(s, LONG)
