@@ -130,13 +130,15 @@ static double rate(size_t n, uint64_t ns) { return ns ? (double)n * 1e9 / (doubl
 json_t *answer_timings(const struct outcome *o)
 {
     const size_t n = o->n_prompt - o->n_reused;
-    return json_pack(
-        "{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f}", "cache_n", (json_int_t)o->n_reused, "prompt_n",
-        (json_int_t)n, "prompt_ms", (double)o->prompt_ns / 1e6, "prompt_per_token_ms",
-        n ? (double)o->prompt_ns / 1e6 / (double)n : 0.0, "prompt_per_second", rate(n, o->prompt_ns), "predicted_n",
-        (json_int_t)o->n_generated, "predicted_ms", (double)o->generate_ns / 1e6, "predicted_per_token_ms",
-        o->n_generated ? (double)o->generate_ns / 1e6 / (double)o->n_generated : 0.0, "predicted_per_second",
-        o->n_generated > 1 ? rate(o->n_generated, o->generate_ns) : 0.0, "queued_ms", (double)o->queued_ns / 1e6);
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "cache_n", (json_int_t)o->n_reused,
+                     "prompt_n", (json_int_t)n, "prompt_ms", buffer_real((double)o->prompt_ns / 1e6),
+                     "prompt_per_token_ms", buffer_real(n ? (double)o->prompt_ns / 1e6 / (double)n : 0.0),
+                     "prompt_per_second", buffer_real(rate(n, o->prompt_ns)), "predicted_n", (json_int_t)o->n_generated,
+                     "predicted_ms", buffer_real((double)o->generate_ns / 1e6), "predicted_per_token_ms",
+                     buffer_real(o->n_generated ? (double)o->generate_ns / 1e6 / (double)o->n_generated : 0.0),
+                     "predicted_per_second",
+                     buffer_real(o->n_generated > 1 ? rate(o->n_generated, o->generate_ns) : 0.0), "queued_ms",
+                     buffer_real((double)o->queued_ns / 1e6));
 }
 
 json_t *answer_progress(const struct progress *p)
@@ -152,8 +154,8 @@ static json_t *one_prob(const struct token_prob *p)
 {
     json_t *bytes = json_array();
     for (size_t i = 0; i < p->bytes; i++) json_array_append_new(bytes, json_integer((unsigned char)p->text[i]));
-    return json_pack("{s:o, s:f, s:o}", "token", buffer_string(p->text, p->bytes), "logprob", (double)p->logprob,
-                     "bytes", bytes);
+    return json_pack("{s:o, s:o, s:o}", "token", buffer_string(p->text, p->bytes), "logprob",
+                     buffer_real((double)p->logprob), "bytes", bytes);
 }
 
 json_t *answer_probs_openai(const struct token_probs *p)

@@ -31,6 +31,8 @@ static bool read_ids(struct clerk *c, const json_t *prompt, struct serve_request
     if (!r->ids) return fault_set(f, 500, NULL, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(prompt, i);
+        if (json_is_string(id) || json_is_array(id))
+            return fault_set(f, 400, "prompt", "'prompt' is a list of %zu prompts: give one prompt a request", n);
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= c->server->info.n_vocab)
             return fault_set(f, 400, "prompt", "element %zu of 'prompt' is no token id (0 to %u)", i,
                              c->server->info.n_vocab - 1);
@@ -123,12 +125,12 @@ static void add_probs(struct answer *a, const struct token_probs *p)
     json_t *top = known ? json_object() : json_null();
     for (size_t i = 0; i < p->n; i++) {
         json_t *key = buffer_string(p->top[i].text, p->top[i].bytes);
-        json_object_set_new(top, json_string_value(key), json_real((double)p->top[i].logprob));
+        json_object_set_new(top, json_string_value(key), buffer_real((double)p->top[i].logprob));
         json_decref(key);
     }
     json_array_append_new(json_object_get(a->probs, "tokens"), buffer_string(p->taken.text, p->taken.bytes));
     json_array_append_new(json_object_get(a->probs, "token_logprobs"),
-                          known ? json_real((double)p->taken.logprob) : json_null());
+                          known ? buffer_real((double)p->taken.logprob) : json_null());
     json_array_append_new(json_object_get(a->probs, "top_logprobs"), top);
     json_array_append_new(json_object_get(a->probs, "text_offset"), json_integer((json_int_t)a->index));
     for (size_t i = 0; i < p->taken.bytes; i++) /* characters */

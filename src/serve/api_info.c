@@ -23,8 +23,8 @@ int info_health(struct server *s, struct buffer *out, const char **type)
         return 200;
     }
     if (phase == SERVER_LOADING)
-        buffer_json(out, json_pack("{s:s, s:f, s:{s:i, s:s, s:s}}", "status", "loading model", "progress",
-                                   all ? (double)done / (double)all : 0.0, "error", "code", 503, "message",
+        buffer_json(out, json_pack("{s:s, s:o, s:{s:i, s:s, s:s}}", "status", "loading model", "progress",
+                                   buffer_real(all ? (double)done / (double)all : 0.0), "error", "code", 503, "message",
                                    "Loading model", "type", "unavailable_error"));
     else
         buffer_json(out, json_pack("{s:s, s:{s:i, s:s, s:s}}", "status", "stopping", "error", "code", 503, "message",
@@ -68,10 +68,11 @@ int info_props(struct server *s, struct buffer *out, const char **type)
     const struct sluice_sampling *p = &s->options.sampling;
     const char *template = sluice_chat_template(s->clerk->engine); /* does not change */
     json_t *sampling =
-        json_pack("{s:f, s:f, s:f, s:I, s:f, s:I, s:f, s:f}", "temperature", (double)p->temperature, "top_p",
-                  (double)p->top_p, "min_p", (double)p->min_p, "top_k", (json_int_t)p->top_k, "repeat_penalty",
-                  (double)p->repeat_penalty, "repeat_last_n", (json_int_t)p->repeat_last, "presence_penalty",
-                  (double)p->presence_penalty, "frequency_penalty", (double)p->frequency_penalty);
+        json_pack("{s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o}", "temperature", buffer_real((double)p->temperature),
+                  "top_p", buffer_real((double)p->top_p), "min_p", buffer_real((double)p->min_p), "top_k",
+                  (json_int_t)p->top_k, "repeat_penalty", buffer_real((double)p->repeat_penalty), "repeat_last_n",
+                  (json_int_t)p->repeat_last, "presence_penalty", buffer_real((double)p->presence_penalty),
+                  "frequency_penalty", buffer_real((double)p->frequency_penalty));
     /* Paths and templates are bytes that others have chosen. */
     buffer_json(out, json_pack("{s:{s:I, s:o}, s:I, s:o, s:s, s:s, s:s, s:o, s:b}", "default_generation_settings",
                                "n_ctx", (json_int_t)info.ctx, "params", sampling, "total_slots",

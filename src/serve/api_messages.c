@@ -9,15 +9,26 @@
 /* ---- reading ---- */
 
 static const struct field fields[] = {
-    {"messages", FIELD_READ, NULL},        {"system", FIELD_READ, NULL},
-    {"max_tokens", FIELD_READ, NULL},      {"stop_sequences", FIELD_READ, NULL},
-    {"tools", FIELD_READ, NULL},           {"tool_choice", FIELD_READ, NULL},
-    {"thinking", FIELD_READ, NULL},        {"output_format", FIELD_READ, NULL},
-    {"output_config", FIELD_READ, NULL},   {"chat_template_kwargs", FIELD_READ, NULL},
-    {"thread", FIELD_READ, NULL},          {"context_management", FIELD_IGNORED, NULL},
-    {"betas", FIELD_IGNORED, NULL},        {"inference_geo", FIELD_IGNORED, NULL},
-    {"return_progress", FIELD_READ, NULL}, {"container", FIELD_NEUTRAL, NULL},
+    {"messages", FIELD_READ, NULL},
+    {"system", FIELD_READ, NULL},
+    {"max_tokens", FIELD_READ, NULL},
+    {"stop_sequences", FIELD_READ, NULL},
+    {"tools", FIELD_READ, NULL},
+    {"tool_choice", FIELD_READ, NULL},
+    {"thinking", FIELD_READ, NULL},
+    {"output_format", FIELD_READ, NULL},
+    {"output_config", FIELD_READ, NULL},
+    {"chat_template_kwargs", FIELD_READ, NULL},
+    {"thread", FIELD_READ, NULL},
+    {"context_management", FIELD_IGNORED, NULL},
+    {"betas", FIELD_IGNORED, NULL},
+    {"inference_geo", FIELD_IGNORED, NULL},
+    {"return_progress", FIELD_READ, NULL},
+    {"container", FIELD_NEUTRAL, NULL},
     {"mcp_servers", FIELD_NEUTRAL, NULL},
+    {"presence_penalty", FIELD_NEUTRAL, "this API has none; chat/completions does"},
+    {"frequency_penalty", FIELD_NEUTRAL, "this API has none; chat/completions does"},
+    {"logit_bias", FIELD_NEUTRAL, "this API has none; chat/completions does"},
 };
 
 /* What one message's blocks become. */

@@ -28,6 +28,9 @@ static const struct field fields[] = {
     {"background", FIELD_NEUTRAL, NULL},
     {"prompt", FIELD_NEUTRAL, NULL},
     {"max_tool_calls", FIELD_NEUTRAL, NULL},
+    {"presence_penalty", FIELD_NEUTRAL, "this API has none; chat/completions does"},
+    {"frequency_penalty", FIELD_NEUTRAL, "this API has none; chat/completions does"},
+    {"logit_bias", FIELD_NEUTRAL, "this API has none; chat/completions does"},
 };
 
 static const char *text_of(const json_t *object, const char *name)

@@ -84,7 +84,7 @@ bool text_apply_template(struct clerk *c, const json_t *root, struct buffer *out
     request_init(&r, &c->server->options.sampling, c->server->options.seeded);
     bool good = chat_read(c, root, &r, f); /* the checks, and what the template gets */
     if (good) {
-        char *vars = json_dumps(r.vars, JSON_COMPACT);
+        char *vars = buffer_dumped(r.vars, JSON_COMPACT);
         good = vars && !sluice_chat_render_json(c->engine, vars, strlen(vars), &text, &bytes, &err);
         if (!good) fault_from(f, &err);
         free(vars);

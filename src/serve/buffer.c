@@ -53,9 +53,28 @@ static int put_dumped(const char *text, size_t bytes, void *user)
     return b->failed ? -1 : 0;
 }
 
+/* Digits with which every number in it comes back as it is, at least `least`: with 17, which is always enough, 0.1
+ * would be 0.10000000000000001. */
+static unsigned digits_of(const json_t *value, unsigned least)
+{
+    char text[64];
+    const char *key;
+    json_t *inner;
+    size_t i;
+    json_array_foreach(value, i, inner) least = digits_of(inner, least);
+    json_object_foreach((json_t *)value, key, inner) least = digits_of(inner, least);
+    for (; json_is_real(value) && least < 17; least++) {
+        snprintf(text, sizeof text, "%.*g", (int)least, json_real_value(value));
+        if (strtod(text, NULL) == json_real_value(value)) break;
+    }
+    return least;
+}
+
 void buffer_json(struct buffer *b, json_t *value)
 {
-    if (!value || json_dump_callback(value, put_dumped, b, JSON_COMPACT | JSON_ENCODE_ANY)) b->failed = true;
+    const size_t how = JSON_COMPACT | JSON_ENCODE_ANY;
+    if (!value || json_dump_callback(value, put_dumped, b, how | JSON_REAL_PRECISION(digits_of(value, 15))))
+        b->failed = true;
     json_decref(value);
 }
 
@@ -69,6 +88,22 @@ void buffer_free(struct buffer *b)
 {
     free(b->at);
     *b = (struct buffer){.at = NULL};
+}
+
+char *buffer_dumped(const json_t *value, size_t flags)
+{
+    return json_dumps(value, flags | JSON_REAL_PRECISION(digits_of(value, 15)));
+}
+
+json_t *buffer_real(double value)
+{
+    char text[64];
+    const float narrow = (float)value;
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)narrow);
+        if (strtof(text, NULL) == narrow) break;
+    }
+    return json_real(strtod(text, NULL));
 }
 
 /* Length of the character at text, or 0 if there is none. */

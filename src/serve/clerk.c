@@ -100,7 +100,7 @@ bool clerk_check_text(const struct clerk *c, size_t bytes, struct fault *f)
 bool clerk_encode_chat(struct clerk *c, const json_t *vars, struct serve_request *r, struct fault *f)
 {
     struct sluice_error err;
-    char *text = json_dumps(vars, JSON_COMPACT);
+    char *text = buffer_dumped(vars, JSON_COMPACT);
     if (!text) return fault_set(f, 500, NULL, "out of memory");
     if (!clerk_check_text(c, strlen(text), f)) {
         free(text);

@@ -26,7 +26,7 @@ static bool set_schema(struct serve_request *r, const json_t *schema, const char
 {
     free(r->schema);
     r->schema_from = from;
-    r->schema = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY); /* true and false are schemas too */
+    r->schema = buffer_dumped(schema, JSON_COMPACT | JSON_ENCODE_ANY); /* true and false are schemas too */
     return r->schema || fault_set(f, 500, NULL, "out of memory");
 }
 

@@ -127,7 +127,7 @@ static void turn_arguments(json_t *messages, bool objects)
             else
                 json_decref(object);
         } else if (!objects && json_is_object(arguments)) {
-            char *text = json_dumps(arguments, 0);
+            char *text = buffer_dumped(arguments, 0);
             if (text) json_object_set_new(function, "arguments", json_string(text));
             free(text);
         }

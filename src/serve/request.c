@@ -48,6 +48,9 @@ void request_id(const char *prefix, char out[REQUEST_ID_BYTES])
 
 /* ---- reading parameters ---- */
 
+static const char samplers[] =
+    "there are temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty and frequency_penalty";
+
 /* Of all APIs: names and notes that change nothing about the answer. */
 static const struct field everywhere[] = {
     {"model", FIELD_READ, NULL},
@@ -68,18 +71,60 @@ static const struct field everywhere[] = {
     {"prompt_cache_retention", FIELD_IGNORED, NULL},
     {"cache_prompt", FIELD_IGNORED, NULL},
     {"timings_per_token", FIELD_IGNORED, NULL},
+    /* llama.cpp's. What belongs to one that is refused says nothing without it. */
+    {"dry_multiplier", FIELD_NEUTRAL, samplers},
+    {"dry_base", FIELD_IGNORED, NULL},
+    {"dry_allowed_length", FIELD_IGNORED, NULL},
+    {"dry_penalty_last_n", FIELD_IGNORED, NULL},
+    {"dry_sequence_breakers", FIELD_IGNORED, NULL},
+    {"xtc_probability", FIELD_NEUTRAL, samplers},
+    {"xtc_threshold", FIELD_IGNORED, NULL},
+    {"dynatemp_range", FIELD_NEUTRAL, samplers},
+    {"dynatemp_exponent", FIELD_IGNORED, NULL},
+    {"mirostat", FIELD_NEUTRAL, samplers},
+    {"mirostat_tau", FIELD_IGNORED, NULL},
+    {"mirostat_eta", FIELD_IGNORED, NULL},
+    {"typical_p", FIELD_NEUTRAL, samplers},
+    {"top_n_sigma", FIELD_NEUTRAL, samplers},
+    {"samplers", FIELD_NEUTRAL, "their order is fixed (see docs/SERVER.md)"},
+    {"min_keep", FIELD_NEUTRAL, NULL},
+    {"grammar", FIELD_NEUTRAL, "give a JSON Schema, as for json_schema"},
+    {"json_schema", FIELD_NEUTRAL, "give it as response_format (text.format in responses, output_format in messages)"},
+    {"n_probs", FIELD_NEUTRAL, "use logprobs and, in chat, top_logprobs"},
+    {"post_sampling_probs", FIELD_NEUTRAL, NULL},
+    {"ignore_eos", FIELD_NEUTRAL, NULL},
+    {"n_indent", FIELD_NEUTRAL, NULL},
+    {"t_max_predict_ms", FIELD_NEUTRAL, "use max_tokens"},
+    {"lora", FIELD_NEUTRAL, NULL},
+    {"return_tokens", FIELD_NEUTRAL, NULL},
+    {"response_fields", FIELD_NEUTRAL, NULL},
+    {"n_keep", FIELD_IGNORED, NULL},  /* a context that is full ends the answer */
+    {"id_slot", FIELD_IGNORED, NULL}, /* answers do not depend on it */
 };
+
+/* Whether a number of this parameter changes nothing: 0, if no other is listed. */
+static bool is_off(const char *name, double value)
+{
+    static const struct {
+        const char *name;
+        double off, too;
+    } others[] = {{"best_of", 1, 1}, {"typical_p", 1, 1}, {"top_n_sigma", -1, 0}, {"t_max_predict_ms", -1, 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(name, others[i].name)) return value == others[i].off || value == others[i].too;
+    return value == 0;
+}
 
 static bool is_neutral(const char *name, const json_t *value)
 {
+    const bool empty_says = !strcmp(name, "json_schema") || !strcmp(name, "samplers");
     switch (json_typeof(value)) {
-    case JSON_NULL:
-    case JSON_FALSE: return true;
-    case JSON_INTEGER: return json_integer_value(value) == (strcmp(name, "best_of") ? 0 : 1);
-    case JSON_REAL: return json_real_value(value) == 0;
-    case JSON_STRING: return json_string_length(value) == 0;
-    case JSON_ARRAY: return json_array_size(value) == 0;
-    case JSON_OBJECT: return json_object_size(value) == 0;
+    case JSON_NULL: return true;
+    case JSON_FALSE: return !empty_says;
+    case JSON_INTEGER:
+    case JSON_REAL: return is_off(name, json_number_value(value));
+    case JSON_STRING: return json_string_length(value) == 0 && !empty_says;
+    case JSON_ARRAY: return json_array_size(value) == 0 && !empty_says;
+    case JSON_OBJECT: return json_object_size(value) == 0 && !empty_says;
     case JSON_TRUE: break;
     }
     return false;

@@ -40,8 +40,8 @@ static json_t *response(const struct answer *a, const struct outcome *o)
     static const char *const names[] = {"instructions", "max_output_tokens", "user", "metadata"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         json_object_set_new(root, names[i], repeated(a, names[i], i == 3 ? json_object() : json_null()));
-    json_object_set_new(root, "temperature", json_real((double)r->sampling.temperature));
-    json_object_set_new(root, "top_p", json_real((double)r->sampling.top_p));
+    json_object_set_new(root, "temperature", buffer_real((double)r->sampling.temperature));
+    json_object_set_new(root, "top_p", buffer_real((double)r->sampling.top_p));
     json_object_set_new(root, "parallel_tool_calls", json_boolean(!r->one_call));
     json_object_set_new(root, "tool_choice", repeated(a, "tool_choice", json_string("auto")));
     json_object_set_new(root, "tools", repeated(a, "tools", json_array()));

@@ -217,6 +217,24 @@ class Chat(Shared):
         self.assertEqual(self.refused(chat("x", seed=1.5), 400)["param"], "seed")
         for neutral in ({"n": 1}, {"frequency_penalty": 0}, {"logit_bias": None}, {"user": "me"}, {"stop": None}, {"tools": []}, {"seed": None}):
             self.server.post(CHAT, chat("x", max_tokens=1, **neutral))
+        # llama.cpp's: off, they pass; on, they are named, with the way out where there is one
+        off = {"dry_multiplier": 0, "dry_base": 1.75, "xtc_probability": 0.0, "xtc_threshold": 0.1, "mirostat": 0, "mirostat_tau": 5, "typical_p": 1, "top_n_sigma": -1,
+               "dynatemp_range": 0, "grammar": "", "json_schema": None, "n_probs": 0, "ignore_eos": False, "id_slot": -1, "n_keep": 0, "samplers": None, "lora": []}
+        self.server.post(CHAT, chat("x", max_tokens=1, **off))
+        for name, value, *words in (("dry_multiplier", 0.8, "repeat_penalty"), ("xtc_probability", 0.5, "min_p"), ("mirostat", 2, "top_k"), ("typical_p", 0, "top_p"), ("typical_p", 0.9),
+                                    ("top_n_sigma", 1.5), ("grammar", "root ::= x", "JSON Schema"), ("json_schema", {}, "response_format"), ("n_probs", 3, "logprobs"), ("samplers", [], "order")):
+            self.refused(chat("x", **{name: value}), 400, f"'{name}' is not supported", *words)
+        for path, body in (("/v1/responses", {"input": "x"}), ("/v1/messages", {**chat("x"), "seed": None})):
+            for name, value in (("presence_penalty", 1), ("frequency_penalty", 1), ("logit_bias", {"1": 1})):
+                error = self.server.post(path, {**body, name: value}, code=400)["error"]["message"]
+                self.assertIn(f"'{name}' is not supported: this API has none", error)
+        self.assertIn("one prompt a request", self.server.post("/v1/completions", {"prompt": ["a", "b"]}, code=400)["error"]["message"])
+
+    def test_numbers_are_as_short_as_they_can_be(self):
+        self.assertIn(b'"temperature":0.8,"top_p":0.95,"min_p":0.05,', self.server.get("/props")[2])
+        for value in ("0.1", "1.2345678901234567"):
+            format = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"enum": [float(value)]}}}
+            self.assertEqual(self.server.post(CHAT, chat("x", response_format=format, max_tokens=64))["choices"][0]["message"]["content"].strip(), value)
 
         for bias in ({"1": 101}, {"1": "2"}, {"-1": 0}, {"99999999999": 1}, [[1]], [["word", 1]], [[1.5, 1]], [1], "1", {str(i): 0 for i in range(1025)}):
             self.refused(chat("x", logit_bias=bias), 400, "logit_bias")
