@@ -206,6 +206,7 @@ struct sluice_stats {
     uint64_t prefix_disk_bytes, prefix_disk_limit; /* of the folder, files of other models included */
     uint64_t prefix_written_bytes, prefix_read_bytes;
     uint64_t prefix_refused; /* files that were damaged, or of another model or KV type */
+    uint64_t files_changed;  /* 1: the last evaluation found that a file of the model is not as it was */
 };
 /* Since the engine was opened; subtract two to get what lies between. */
 SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);

@@ -82,6 +82,7 @@ static enum sluice_status run_step(const struct step *step, struct sluice_error 
     if (e->cache && (!st || st == SLUICE_ERR_MODEL || st == SLUICE_ERR_IO)) {
         /* Before anything that was computed from it is handed on; and a file that was changed is the better reason. */
         const enum sluice_status changed = io_check_files(e->io, err);
+        e->stats.files_changed = changed != SLUICE_OK;
         if (changed) st = changed;
     }
     if (st) return st;

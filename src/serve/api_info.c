@@ -19,8 +19,15 @@ int info_health(struct server *s, struct buffer *out, const char **type)
     const enum server_phase phase = server_phase(s);
     const unsigned long long done = atomic_load(&s->loaded), all = atomic_load(&s->to_load);
     if (phase == SERVER_READY) {
-        buffer_word(out, "{\"status\":\"ok\"}");
-        return 200;
+        struct scheduler_snapshot *view = snapshot(s);
+        const bool good = !view || !view->stats.files_changed;
+        free(view);
+        buffer_word(
+            out, good ? "{\"status\":\"ok\"}"
+                      : "{\"status\":\"error\",\"error\":{\"code\":503,\"message\":\"a file of the model was changed "
+                        "while it was in use; start the server again with the file as it should be\",\"type\":"
+                        "\"unavailable_error\"}}");
+        return good ? 200 : 503;
     }
     if (phase == SERVER_LOADING)
         buffer_json(out, json_pack("{s:s, s:o, s:{s:i, s:s, s:s}}", "status", "loading model", "progress",

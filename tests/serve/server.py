@@ -3,14 +3,16 @@
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
 
-from server_rig import Server, Shared
+from server_rig import DEMO, PATIENCE, Server, Shared
 
 CHAT = "/v1/chat/completions"
 
@@ -342,6 +344,24 @@ class Ends(unittest.TestCase):
     def test_a_model_that_cannot_be_loaded(self):
         s = Server(model="/nowhere.gguf", wait=False)
         self.assertIn("/nowhere.gguf", s.stop(code=5))
+
+    def test_a_model_that_is_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = shutil.copy(DEMO, folder)
+            server = Server("--ctx", "256", model=path)
+            server.post(CHAT, chat("x", max_tokens=1))
+            time.sleep(0.02)  # the file system's clock ticks
+            with open(path, "r+b") as f:
+                f.seek(20000000)
+                f.write(bytes(4096))
+            error = server.post(CHAT, chat("y", max_tokens=1), code=500)["error"]["message"]
+            self.assertIn("was changed", error)
+            end = time.monotonic() + 10 * PATIENCE
+            while (health := server.get("/health"))[0] == 200:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+            self.assertEqual((health[0], json.loads(health[2])["status"]), (503, "error"))
+            server.stop()
 
     def test_others_need_a_key(self):
         s = Server("--host", "0.0.0.0", wait=False)

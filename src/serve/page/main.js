@@ -164,7 +164,7 @@ async function connect() {
     if (turn !== connecting) return;
     if (h.status === 'ok') break;
     if (h.status === 'loading model') serverSays('loading', `Loading the model${h.progress > 0 ? `: ${percent(h.progress)}` : ''}`);
-    else serverSays('away', h.status === 'unreachable' ? 'The server does not answer' : 'The server is stopping');
+    else serverSays('away', h.status === 'unreachable' ? 'The server does not answer' : h.status === 'error' ? h.error.message : 'The server is stopping');
     await new Promise((resolve) => setTimeout(resolve, h.status === 'loading model' ? 500 : 2000));
   }
   try {
