@@ -118,6 +118,7 @@ struct matmul_job {
     size_t bytes, cost;       /* of all weights */
     struct counter *counters; /* one a worker */
     size_t n_chunks, n_workers;
+    bool tapers; /* the chunks do; then each worker has as many */
 };
 
 /* The worker's next chunk: of its own ones, then of those of the others; false: all are taken. *passed counts the
@@ -134,31 +135,29 @@ static bool take_chunk(const struct matmul_job *j, unsigned worker, unsigned n_w
     return false;
 }
 
-/* Where chunk `edge` begins, in cost. A worker's chunks, c of them, are as (c + 1) : c : ... : 2, so that nobody waits
- * long for the one who took the last. */
+/* Where chunk `edge` begins, in cost. With many tokens a worker's chunks, c of them, are as (c + 1) : c : ... : 2, so
+ * that nobody waits long for the one who took the last. */
 static size_t edge_cost(const struct matmul_job *j, size_t edge)
 {
-    if (j->n_chunks % j->n_workers != 0) return (size_t)((uint64_t)j->cost * edge / j->n_chunks);
+    if (!j->tapers) return (size_t)((uint64_t)j->cost * edge / j->n_chunks);
     const size_t c = j->n_chunks / j->n_workers, worker = edge / c, k = edge % c;
     const double share = (double)j->cost / (double)j->n_workers, before = (double)(k * (2 * c + 3 - k)) / 2,
                  all = (double)(c * (c + 3)) / 2;
     return (size_t)((uint64_t)j->cost * worker / j->n_workers) + (size_t)(share * before / all);
 }
 
-/* The chunk's rows of target t: groups of 8 rows that start, in cost, inside the chunk's part of all. */
-static void chunk_rows(const struct matmul_job *j, size_t chunk, size_t t, size_t *begin, size_t *end)
+/* The rows of a target, whose first one lies at `base` in cost, that belong to a chunk from edges[0] to edges[1]:
+ * groups of 8 rows that start, in cost, between them. */
+static void chunk_rows(const struct target *t, size_t base, const size_t edges[2], size_t *begin, size_t *end)
 {
-    size_t base = 0;
-    for (size_t i = 0; i < t; i++) base += j->targets[i].row_cost * j->targets[i].w->n_out;
-    size_t group_cost = ROWS * j->targets[t].row_cost, n_out = j->targets[t].w->n_out;
-    size_t edges[2];
+    const size_t group_cost = ROWS * t->row_cost, n_out = t->w->n_out;
+    size_t rows[2];
     for (size_t e = 0; e < 2; e++) {
-        size_t at = edge_cost(j, chunk + e);
-        size_t row = at > base ? (at - base + group_cost - 1) / group_cost * ROWS : 0;
-        edges[e] = row < n_out ? row : n_out;
+        const size_t row = edges[e] > base ? (edges[e] - base + group_cost - 1) / group_cost * ROWS : 0;
+        rows[e] = row < n_out ? row : n_out;
     }
-    *begin = edges[0];
-    *end = edges[1];
+    *begin = rows[0];
+    *end = rows[1];
 }
 
 static void product_rows(const struct matmul_job *j, const struct target *t, const struct kernel_weight *w, float *out,
@@ -214,12 +213,14 @@ static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
 {
     const struct matmul_job *j = arg;
     unsigned passed = 0;
-    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);)
-        for (size_t t = 0; t < j->n_targets; t++) {
-            size_t begin, end;
-            chunk_rows(j, chunk, t, &begin, &end);
+    for (size_t chunk; take_chunk(j, worker, n_workers, &passed, &chunk);) {
+        const size_t edges[2] = {edge_cost(j, chunk), edge_cost(j, chunk + 1)};
+        for (size_t t = 0, base = 0, begin, end; t < j->n_targets && base < edges[1]; t++) {
+            chunk_rows(&j->targets[t], base, edges, &begin, &end);
             if (begin < end) target_rows(j, &j->targets[t], begin, end);
+            base += j->targets[t].row_cost * j->targets[t].w->n_out;
         }
+    }
 }
 
 static void add_target(struct matmul_job *j, const struct target *target)
@@ -253,8 +254,9 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j)
     j->n_chunks = n_workers == 1 ? 1 : fewest;
     if ((n_workers > 1 || j->n_tokens_max > TOKENS_A_TILE) && j->n_chunks < j->bytes / chunk_bytes)
         j->n_chunks = j->bytes / chunk_bytes;
-    j->n_chunks += (n_workers - j->n_chunks % n_workers) % n_workers;
+    if (j->n_tokens_max > TOKENS_FEW) j->n_chunks += (n_workers - j->n_chunks % n_workers) % n_workers;
     if (j->n_chunks > rows / ROWS) j->n_chunks = rows / ROWS;
+    j->tapers = j->n_tokens_max > TOKENS_FEW && j->n_chunks % n_workers == 0;
     if (j->n_chunks == 0 || j->n_tokens_max == 0) return;
     struct counter counters[KERNEL_THREADS_MAX];
     for (unsigned i = 0; i < n_workers; i++) atomic_init(&counters[i].taken, 0);
