@@ -55,9 +55,11 @@ check:
 	@scripts/check-includes
 	@scripts/check-format
 
-install: all
+# What is installed and no more: no tests, no benchmarks.
+install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@meson install -C $(BUILD)
+	@meson compile -C $(BUILD) src/cli/sluice:executable src/engine/sluice:shared_library src/engine/sluice:static_library
+	@meson install -C $(BUILD) --no-rebuild
 
 format:
 	@scripts/check-format --fix
@@ -72,7 +74,7 @@ help:
 	@echo 'make test         the test suite; the last line counts'
 	@echo 'make matrix       the full invariance matrix (long)'
 	@echo 'make bench        prefill and decode speed of MODEL (default: the bundled one)'
-	@echo 'make install      PREFIX (default /usr/local) and DESTDIR are respected'
+	@echo 'make install      program, library, manual page; PREFIX (default /usr/local) and DESTDIR are respected'
 	@echo 'make asan, tsan   the test suite under sanitizers'
 	@echo 'make test-arm     the kernels for 64-bit ARM under emulation (scripts/bootstrap arm brings what it needs)'
 	@echo 'make fuzz         each fuzz target for FUZZ_SECONDS (default 60); needs clang'

@@ -1,4 +1,8 @@
 # bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.
+_sluice_models()
+{
+    COMPREPLY=($(compgen -f -X '!*.gguf' -- "$cur") $(compgen -d -- "$cur"))
+}
 _sluice()
 {
     local cur prev cmd opts= words= commands="run chat serve plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help"
@@ -16,8 +20,10 @@ _sluice()
     case "$cmd" in
     run)
         case "$prev" in
-            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--file|-f|--chat-template-file|--schema)
+            --kv-dir|--trace|--usage|--hotlist|--pin|--file|-f|--chat-template-file|--schema)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -30,16 +36,20 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre|--prompt|-p|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --prompt --file --chat --chat-template-file --system --max-tokens --stop --schema --special --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --logit-bias --seed --greedy --quiet --verbose --help"
-        words=files
+        words=models
         ;;
     chat)
         case "$prev" in
-            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--chat-template-file|--schema)
+            --kv-dir|--trace|--usage|--hotlist|--pin|--chat-template-file|--schema)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -52,16 +62,20 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre|--system|--max-tokens|-n|--stop|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--logit-bias|--seed|-s)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --system --max-tokens --stop --schema --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --logit-bias --seed --greedy --quiet --verbose --help"
-        words=files
+        words=models
         ;;
     serve)
         case "$prev" in
-            --model|-m|--kv-dir|--trace|--usage|--hotlist|--pin|--chat-template-file|--api-key-file)
+            --kv-dir|--trace|--usage|--hotlist|--pin|--chat-template-file|--api-key-file)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -74,44 +88,52 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
             --log)
                 COMPREPLY=($(compgen -W "requests all off" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--seed|-s)
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre|--max-tokens|-n|--host|--port|--cors|--alias|--sessions|--queue|--max-connections|--max-body|--max-header|--timeout-idle|--timeout-receive|--timeout-stall|--keep-alive|--temp|--top-k|--top-p|--min-p|--repeat-penalty|--repeat-last|--presence-penalty|--frequency-penalty|--seed|-s)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --chat-template-file --max-tokens --host --port --api-key-file --insecure --cors --alias --sessions --queue --max-connections --max-body --max-header --timeout-idle --timeout-receive --timeout-stall --keep-alive --log --temp --top-k --top-p --min-p --repeat-penalty --repeat-last --presence-penalty --frequency-penalty --seed --greedy --quiet --verbose --help"
-        words=files
+        words=models
         ;;
     plan)
         case "$prev" in
-            --model|-m|--kv-dir|--disk)
+            --kv-dir|--disk)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --io)
                 COMPREPLY=($(compgen -W "auto uring threads sync auto:buffered uring:buffered threads:buffered sync:buffered" -- "$cur")); return ;;
             --policy)
                 COMPREPLY=($(compgen -W "auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--simulate-used-memory|--prefetch|--pre|--sessions|--max-body)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--prefix-memory|--kv-limit|--threads|-t|--chunk|--simulate-used-memory|--pre|--sessions|--max-body)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --prefix-memory --kv-dir --kv-limit --threads --chunk --io --policy --simulate-used-memory --prefetch --pre --serve --sessions --max-body --disk --json --quiet --verbose --help"
-        words=files
+        words=models
         ;;
     inspect)
         case "$prev" in
             --model|-m)
-                COMPREPLY=($(compgen -f -- "$cur")); return ;;
+                _sluice_models; return ;;
             --memory|--simulate-used-memory|--pre)
                 return ;;
         esac
         opts="--model --memory --simulate-used-memory --pre --json --help"
-        words=files
+        words=models
         ;;
     tokenize)
         case "$prev" in
-            --model|-m|--file|-f)
+            --file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --pre|--prompt|-p)
                 return ;;
         esac
@@ -128,8 +150,10 @@ _sluice()
         ;;
     logits)
         case "$prev" in
-            --model|-m|--trace|--usage|--hotlist|--pin|--tokens|--out|-o)
+            --trace|--usage|--hotlist|--pin|--tokens|--out|-o)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -142,15 +166,19 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --tokens --out --quiet --verbose --help"
         ;;
     perplexity)
         case "$prev" in
-            --model|-m|--trace|--usage|--hotlist|--pin|--file|-f)
+            --trace|--usage|--hotlist|--pin|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -163,15 +191,19 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --file --json --quiet --verbose --help"
         ;;
     bench)
         case "$prev" in
-            --model|-m|--trace|--usage|--hotlist|--pin|--file|-f)
+            --trace|--usage|--hotlist|--pin|--file|-f)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -184,16 +216,20 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--prefetch|--pre|--prefill|-p|--decode|-n|--repetitions|-r)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--warm-experts|--pre|--prefill|-p|--decode|-n|--repetitions|-r)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --usage --no-usage --hotlist --cold --warm-experts --pin --prefetch --verify --pre --file --prefill --decode --repetitions --json --quiet --verbose --help"
-        words=files
+        words=models
         ;;
     profile)
         case "$prev" in
-            --model|-m|--trace|--file|-f|--out|-o)
+            --trace|--file|-f|--out|-o)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
             --kv-type)
                 COMPREPLY=($(compgen -W "f16 q8_0 f32" -- "$cur")); return ;;
             --cpu)
@@ -206,7 +242,9 @@ _sluice()
                 COMPREPLY=($(compgen -W "auto token selected layers" -- "$cur")); return ;;
             --lock)
                 COMPREPLY=($(compgen -W "dense experts all" -- "$cur")); return ;;
-            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--prefetch|--pre|--prompt|-p|--max-tokens|-n)
+            --prefetch)
+                COMPREPLY=($(compgen -W "auto off lookahead transitions next certain" -- "$cur")); return ;;
+            --memory|--experts|--ctx|-c|--threads|-t|--chunk|--lock-margin|--simulate-used-memory|--pre|--prompt|-p|--max-tokens|-n)
                 return ;;
         esac
         opts="--model --memory --experts --ctx --kv-type --threads --chunk --cpu --io --policy --trace --route --lock --lock-margin --simulate-used-memory --prefetch --verify --pre --prompt --file --chat --max-tokens --out --json --quiet --verbose --help"
@@ -229,15 +267,19 @@ _sluice()
         ;;
     checksum)
         case "$prev" in
-            --model|-m|--out|-o)
+            --out|-o)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
         esac
         opts="--model --out --json --quiet --help"
         ;;
     verify)
         case "$prev" in
-            --model|-m|--sums)
+            --sums)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
+            --model|-m)
+                _sluice_models; return ;;
         esac
         opts="--model --sums --json --quiet --help"
         ;;
@@ -251,7 +293,9 @@ _sluice()
         case "$prev" in
             --disk|--plot)
                 COMPREPLY=($(compgen -f -- "$cur")); return ;;
-            --policy|--sizes)
+            --policy)
+                COMPREPLY=($(compgen -W "all auto lru lfu hotness freq-age expected recall" -- "$cur")); return ;;
+            --sizes)
                 return ;;
         esac
         opts="--policy --sizes --disk --plot --json --quiet --verbose --help"
@@ -272,6 +316,7 @@ _sluice()
         ;;
     esac
     if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$opts" -- "$cur"))
+    elif [[ $words == models ]]; then _sluice_models
     elif [[ $words == files ]]; then COMPREPLY=($(compgen -f -- "$cur"))
     elif [[ $words == commands ]]; then COMPREPLY=($(compgen -W "$commands" -- "$cur")); fi
 }

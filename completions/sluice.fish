@@ -1,21 +1,26 @@
 # fish completion for sluice. Made by 'sluice help --completion fish'; do not edit.
+function __sluice_models
+    for path in (__fish_complete_path (commandline -ct))
+        string match -q -r '(/|\.gguf)(\t.*)?$' -- $path; and echo $path
+    end
+end
 complete -c sluice -f
 complete -c sluice -n __fish_use_subcommand -a run -d 'continue a prompt, or answer it with --chat'
-complete -c sluice -n '__fish_seen_subcommand_from run' -F
+complete -c sluice -n '__fish_seen_subcommand_from run' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a chat -d 'talk with the model'
-complete -c sluice -n '__fish_seen_subcommand_from chat' -F
+complete -c sluice -n '__fish_seen_subcommand_from chat' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a serve -d 'answer over HTTP, as OpenAI\'s and Anthropic\'s servers do'
-complete -c sluice -n '__fish_seen_subcommand_from serve' -F
+complete -c sluice -n '__fish_seen_subcommand_from serve' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a plan -d 'show how memory would be used, and load nothing'
-complete -c sluice -n '__fish_seen_subcommand_from plan' -F
+complete -c sluice -n '__fish_seen_subcommand_from plan' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a inspect -d 'show what is in a GGUF file, and whether Sluice runs it'
-complete -c sluice -n '__fish_seen_subcommand_from inspect' -F
+complete -c sluice -n '__fish_seen_subcommand_from inspect' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a tokenize -d 'text to token ids'
 complete -c sluice -n __fish_use_subcommand -a template -d 'render a chat template'
 complete -c sluice -n __fish_use_subcommand -a logits -d 'token ids to logits'
 complete -c sluice -n __fish_use_subcommand -a perplexity -d 'how well the model predicts a text'
 complete -c sluice -n __fish_use_subcommand -a bench -d 'measure speed'
-complete -c sluice -n '__fish_seen_subcommand_from bench' -F
+complete -c sluice -n '__fish_seen_subcommand_from bench' -k -a '(__sluice_models)'
 complete -c sluice -n __fish_use_subcommand -a profile -d 'list the experts that your texts use, to load them first'
 complete -c sluice -n __fish_use_subcommand -a doctor -d 'look at this machine'
 complete -c sluice -n '__fish_seen_subcommand_from doctor' -F
@@ -30,7 +35,7 @@ complete -c sluice -n '__fish_seen_subcommand_from replay' -F
 complete -c sluice -n __fish_use_subcommand -a version -d 'print the version'
 complete -c sluice -n __fish_use_subcommand -a help -d 'explain a command'
 complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat serve plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help'
-complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect tokenize logits perplexity bench profile checksum verify' -s m -l model -r -F -d 'the model, a GGUF file (of a split model: its first)'
+complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect tokenize logits perplexity bench profile checksum verify' -s m -l model -x -a '(__sluice_models)' -d 'the model, a GGUF file (of a split model: its first)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect logits perplexity bench profile' -l memory -x -d 'memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine\'s limit, or auto'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l experts -x -d 'memory for the expert cache alone: a size, a percentage of all experts, or a number of experts'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -s c -l ctx -x -d 'context length in tokens (default: chosen to fit the memory; of perplexity 512; of logits and bench what they need)'
@@ -54,7 +59,7 @@ complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplex
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench' -l cold -d 'load no expert before it is asked for'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench' -l warm-experts -x -d 'load at most N experts beforehand (default: 4096), of a hotlist or else what was learned; before the first token, of chat while it waits'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench' -l pin -r -F -d 'experts that stay in the cache once they are loaded: a hotlist, or auto: those that were used most, as long as that pays'
-complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l prefetch -x -d 'guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some of lookahead, transitions, next, with commas between them, whether they pay or not; certain, which auto has, is what a router that is a table of token ids will choose'
+complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan logits perplexity bench profile' -l prefetch -x -a 'auto off lookahead transitions next certain' -d 'guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some of lookahead, transitions, next, with commas between them, whether they pay or not; certain, which auto has, is what a router that is a table of token ids will choose'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve logits perplexity bench profile' -l verify -d 'read every weight twice and compare, also with the checksums beside the model; slower, changes no result'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect tokenize logits perplexity bench profile' -l pre -x -d 'how texts are cut into words before they become tokens, instead of what the file says (tokenizer.ggml.pre): for files that name it wrongly or not at all, or by a name that is not known; a wrong name is answered with the known ones'
 complete -c sluice -n '__fish_seen_subcommand_from run tokenize' -s p -l prompt -x -d 'the text'
@@ -111,7 +116,7 @@ complete -c sluice -n '__fish_seen_subcommand_from doctor' -l full -d 'measure t
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l type -x -a 'Q8_0 Q4_0 Q4_K Q6_K TQ1_0 TQ2_0 F16' -d 'format of the large tensors'
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l tensor-type -x -d 'another format for the tensors whose name matches (POSIX extended); the first that matches counts'
 complete -c sluice -n '__fish_seen_subcommand_from quantize' -l requantize -d 'also convert tensors that are quantised already, which loses quality twice'
-complete -c sluice -n '__fish_seen_subcommand_from replay' -l policy -x -d 'policies to compare, with commas between them, or all'
+complete -c sluice -n '__fish_seen_subcommand_from replay' -l policy -x -a 'all auto lru lfu hotness freq-age expected recall' -d 'policies to compare, with commas between them, or all'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l sizes -x -d 'slots of each layer, with commas between them; K: experts used a token'
 complete -c sluice -n '__fish_seen_subcommand_from plan replay' -l disk -r -F -d 'how fast the disk reads, for a prediction of tokens/s: a number of MB/s, or a large file on that disk (with plan the model itself will do), from which it is measured (64 MiB are read, as by sluice doctor)'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -l plot -r -F -d 'draw the curves (SVG)'

@@ -3,7 +3,13 @@
 
 #include <string.h>
 
-static bool offers_files(const struct cli_option_row *row) { return row->kind == CLI_PATH; }
+static bool offers_models(const struct cli_option_row *row) { return row->id == OPT_MODEL; }
+static bool offers_files(const struct cli_option_row *row) { return row->kind == CLI_PATH && !offers_models(row); }
+/* The word of the command is the model. */
+static bool word_is_model(enum cli_command command)
+{
+    return cli_takes(command, OPT_MODEL) && cli_command_rows[command].words_max == 1;
+}
 
 /* Prints "a b c" of "a|b|c". */
 static void print_choices(FILE *out, const char *choices)
@@ -56,6 +62,7 @@ static void bash_command(FILE *out, enum cli_command command)
     fprintf(out, "    %s)\n        case \"$prev\" in\n", c->name);
     if (bash_patterns(out, command, offers_files))
         fputs(")\n                COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", out);
+    if (bash_patterns(out, command, offers_models)) fputs(")\n                _sluice_models; return ;;\n", out);
     for (unsigned i = 0; i < OPT_COUNT; i++) {
         const struct cli_option_row *row = &cli_option_rows[i];
         if (!cli_takes(command, row->id) || !row->choices) continue;
@@ -74,7 +81,8 @@ static void bash_command(FILE *out, enum cli_command command)
             space = " ";
         }
     fputs("\"\n", out);
-    if (strcmp(c->words_complete, "files") == 0) fputs("        words=files\n", out);
+    if (strcmp(c->words_complete, "files") == 0)
+        fprintf(out, "        words=%s\n", word_is_model(command) ? "models" : "files");
     if (strcmp(c->words_complete, "commands") == 0) fputs("        words=commands\n", out);
     fputs("        ;;\n", out);
 }
@@ -82,6 +90,8 @@ static void bash_command(FILE *out, enum cli_command command)
 static void completion_bash(FILE *out)
 {
     fputs("# bash completion for sluice. Made by 'sluice help --completion bash'; do not edit.\n"
+          "_sluice_models()\n{\n"
+          "    COMPREPLY=($(compgen -f -X '!*.gguf' -- \"$cur\") $(compgen -d -- \"$cur\"))\n}\n"
           "_sluice()\n{\n    local cur prev cmd opts= words= commands=\"",
           out);
     print_commands(out);
@@ -102,6 +112,7 @@ static void completion_bash(FILE *out)
     for (unsigned i = 0; i < CLI_COMMANDS; i++) bash_command(out, (enum cli_command)i);
     fputs("    esac\n"
           "    if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\"))\n"
+          "    elif [[ $words == models ]]; then _sluice_models\n"
           "    elif [[ $words == files ]]; then COMPREPLY=($(compgen -f -- \"$cur\"))\n"
           "    elif [[ $words == commands ]]; then COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\")); fi\n"
           "}\n"
@@ -124,6 +135,8 @@ static void zsh_text(FILE *out, const char *text)
     }
 }
 
+static const char zsh_models[] = "_files -g \"*.gguf(-.)\"";
+
 static void zsh_option(FILE *out, const struct cli_option_row *row)
 {
     fputs("                '", out);
@@ -139,6 +152,7 @@ static void zsh_option(FILE *out, const struct cli_option_row *row)
     if (row->kind != CLI_FLAG) {
         fprintf(out, ":%s:", row->value_name);
         if (offers_files(row)) fputs("_files", out);
+        if (offers_models(row)) fputs(zsh_models, out);
         if (row->choices) {
             fputc('(', out);
             for (const char *p = row->choices; *p; p++)
@@ -172,7 +186,7 @@ static void completion_zsh(FILE *out)
         for (unsigned j = 0; j < OPT_COUNT; j++)
             if (cli_takes((enum cli_command)i, (enum cli_option)j)) zsh_option(out, &cli_option_rows[j]);
         if (strcmp(cli_command_rows[i].words_complete, "files") == 0)
-            fputs("                '*:file:_files'\n", out);
+            fprintf(out, "                '*:file:%s'\n", word_is_model((enum cli_command)i) ? zsh_models : "_files");
         else if (strcmp(cli_command_rows[i].words_complete, "commands") == 0) {
             fputs("                '1:command:(", out);
             print_commands(out);
@@ -186,6 +200,9 @@ static void completion_zsh(FILE *out)
 }
 
 /* ---- fish ---- */
+
+/* Folders, and of the files the models. */
+static const char fish_models[] = "(__sluice_models)";
 
 static void fish_option(FILE *out, const struct cli_option_row *row)
 {
@@ -201,6 +218,7 @@ static void fish_option(FILE *out, const struct cli_option_row *row)
     if (row->letter) fprintf(out, " -s %c", row->letter);
     fprintf(out, " -l %s", row->name);
     if (row->kind != CLI_FLAG) fputs(offers_files(row) ? " -r -F" : " -x", out);
+    if (offers_models(row)) fprintf(out, " -a '%s'", fish_models);
     if (row->choices) {
         fputs(" -a '", out);
         print_choices(out, row->choices);
@@ -214,6 +232,11 @@ static void fish_option(FILE *out, const struct cli_option_row *row)
 static void completion_fish(FILE *out)
 {
     fputs("# fish completion for sluice. Made by 'sluice help --completion fish'; do not edit.\n"
+          "function __sluice_models\n"
+          "    for path in (__fish_complete_path (commandline -ct))\n"
+          "        string match -q -r '(/|\\.gguf)(\\t.*)?$' -- $path; and echo $path\n"
+          "    end\n"
+          "end\n"
           "complete -c sluice -f\n",
           out);
     for (unsigned i = 0; i < CLI_COMMANDS; i++) {
@@ -221,7 +244,10 @@ static void completion_fish(FILE *out)
         print_quoted(out, cli_command_rows[i].summary, true);
         fputs("'\n", out);
         if (strcmp(cli_command_rows[i].words_complete, "files") == 0)
-            fprintf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' -F\n", cli_command_rows[i].name);
+            fprintf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' %s%s%s\n", cli_command_rows[i].name,
+                    word_is_model((enum cli_command)i) ? "-k -a '" : "-F",
+                    word_is_model((enum cli_command)i) ? fish_models : "",
+                    word_is_model((enum cli_command)i) ? "'" : "");
     }
     fputs("complete -c sluice -n '__fish_seen_subcommand_from help' -a '", out);
     print_commands(out);

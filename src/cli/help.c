@@ -65,7 +65,7 @@ static void option_right(const struct cli_option_row *row, char *out, size_t byt
 {
     char name[64];
     size_t n = (size_t)snprintf(out, bytes, "%s", row->help);
-    if (row->choices) n += (size_t)snprintf(out + n, bytes - n, "; one of %s", row->choices);
+    if (row->choices && row->kind == CLI_CHOICE) n += (size_t)snprintf(out + n, bytes - n, "; one of %s", row->choices);
     if (row->kind == CLI_INTEGER || row->kind == CLI_NUMBER || row->kind == CLI_COUNTS)
         n += (size_t)snprintf(out + n, bytes - n, "; %.10g to %.10g", row->min, row->max);
     if (row->fallback) n += (size_t)snprintf(out + n, bytes - n, " (default: %s)", row->fallback);
@@ -237,6 +237,13 @@ void help_man(FILE *out)
           "FILES\n.TP\n"
           "\\fI~/.local/state/sluice/history\\fR\nlines typed in \\fBsluice chat\\fR on a terminal.\n.TP\n"
           "\\fIMODEL.sluice\\-usage\\fR\nwhich experts were used, over runs (\\fB\\-\\-usage\\fR).\n.TP\n"
+          "\\fIMODEL.sluice\\-usage.lock\\fR\nempty; who writes the usage file holds it. May be removed when nothing "
+          "runs.\n.TP\n"
+          "\\fIOUT.part\\fR\na result that is not complete yet; of \\fBsluice pack\\fR also one that was "
+          "interrupted, with which the same command goes on.\n.TP\n"
+          "\\fIDIRECTORY/*.sluice\\-kv\\fR, \\fIlock\\fR\nbeginnings of texts that were computed "
+          "(\\fB\\-\\-kv\\-dir\\fR); "
+          "they hold what was said.\n.TP\n"
           "\\fIMODEL.sluice\\-hotlist\\fR\nexperts to load first, a text (\\fBsluice profile\\fR, "
           "\\fB\\-\\-hotlist\\fR).\n.TP\n"
           "\\fIMODEL.sluice\\-sums\\fR\nchecksums (\\fBsluice checksum\\fR, \\fB\\-\\-verify\\fR).\n.SH "

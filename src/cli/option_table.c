@@ -17,12 +17,14 @@
     "(as with --no-usage --cold), unless --usage or --hotlist is given."
 
 const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
-    [CLI_RUN] = {"run", "MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
-                 "Writes text that continues the prompt to standard output. Without -p or -f the prompt is read from "
-                 "standard input. With --chat the prompt is put to the model as a user's message in the model's own "
-                 "chat format. The memory ledger comes first on standard error, a report of speed, cache hits and disk "
-                 "use at the end.",
-                 0, 1, "files"},
+    [CLI_RUN] =
+        {"run", "MODEL [-p TEXT | -f FILE] [options]", "continue a prompt, or answer it with --chat",
+         "Writes text that continues the prompt to standard output. Without -p or -f the prompt is read from "
+         "standard input; the line break at the end of a file or of standard input is no part of it. With --chat "
+         "the prompt is put to the model as a user's message in the model's own "
+         "chat format. The memory ledger comes first on standard error, a report of speed, cache hits and disk "
+         "use at the end.",
+         0, 1, "files"},
     [CLI_CHAT] = {"chat", "MODEL [options]", "talk with the model",
                   "Reads a message, answers, and so on until the end of input (Ctrl-D). A backslash at the end of a "
                   "line continues the message on the next. Ctrl-C stops the answer, not the program. Lines that begin "
@@ -54,10 +56,12 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                      "the size of the experts, the types by layer, the metadata and the tensors. The exit code is 0 "
                      "for every GGUF file whose header can be read, also where data or shards are missing.",
                      0, 1, "files"},
-    [CLI_TOKENIZE] = {"tokenize", "-m MODEL [-p TEXT | -f FILE] [--special] [--bos]", "text to token ids",
-                      "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
-                      "standard input. Files that hold a vocabulary and no weights will do.",
-                      0, 0, ""},
+    [CLI_TOKENIZE] =
+        {"tokenize", "-m MODEL [-p TEXT | -f FILE] [--special] [--bos]", "text to token ids",
+         "Prints the token ids of a text, separated by spaces. Without -p or -f the text is read from "
+         "standard input. All of a file is its text, also the line break at its end, which run leaves out. "
+         "Files that hold a vocabulary and no weights will do.",
+         0, 0, ""},
     [CLI_TEMPLATE] = {"template", "[-f FILE] [--vars FILE] [--now TIME]", "render a chat template",
                       "Renders a chat template (the Jinja that model files carry) with the variables of a JSON object: "
                       "messages, tools, add_generation_prompt, bos_token and whatever else it asks for. Without -f the "
@@ -205,7 +209,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
     {OPT_PIN, EXPERTS, "pin", 0, CLI_PATH, true, false, "FILE", NULL, 0, 0, NULL, RUNNERS,
      "experts that stay in the cache once they are loaded: a hotlist, or auto: those that were used most, as long as "
      "that pays"},
-    {OPT_PREFETCH, EXPERTS, "prefetch", 0, CLI_TEXT, true, false, "LIST", NULL, 0, 0, "auto", PLANNERS,
+    {OPT_PREFETCH, EXPERTS, "prefetch", 0, CLI_TEXT, true, false, "LIST", "auto|off|lookahead|transitions|next|certain",
+     0, 0, "auto", PLANNERS,
      "guess which experts come next and read them while the disk is idle: auto (what pays in this run), off, or some "
      "of "
      "lookahead, transitions, next, with commas between them, whether they pay or not; certain, which auto has, is "
@@ -333,7 +338,8 @@ const struct cli_option_row cli_option_rows[OPT_COUNT] = {
      "another format for the tensors whose name matches (POSIX extended); the first that matches counts"},
     {OPT_REQUANTIZE, TASK, "requantize", 0, CLI_FLAG, false, false, NULL, NULL, 0, 0, NULL, CLI_BIT(CLI_QUANTIZE),
      "also convert tensors that are quantised already, which loses quality twice"},
-    {OPT_POLICIES, TASK, "policy", 0, CLI_TEXT, false, false, "LIST", NULL, 0, 0, "all", CLI_BIT(CLI_REPLAY),
+    {OPT_POLICIES, TASK, "policy", 0, CLI_TEXT, false, false, "LIST",
+     "all|auto|lru|lfu|hotness|freq-age|expected|recall", 0, 0, "all", CLI_BIT(CLI_REPLAY),
      "policies to compare, with commas between them, or all"},
     {OPT_SIZES, TASK, "sizes", 0, CLI_TEXT, false, false, "LIST", NULL, 0, 0, "2K,3K,4K,6K,8K", CLI_BIT(CLI_REPLAY),
      "slots of each layer, with commas between them; K: experts used a token"},

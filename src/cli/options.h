@@ -165,7 +165,7 @@ struct cli_option_row {
     bool env;               /* SLUICE_NAME may set it */
     bool repeats;           /* may be given several times */
     const char *value_name; /* FILE, N, ... */
-    const char *choices;    /* "f16|q8_0|f32" */
+    const char *choices;    /* "f16|q8_0|f32"; of CLI_TEXT only what the shells offer */
     double min, max;
     const char *fallback; /* the default as text; NULL: none */
     unsigned commands;    /* CLI_BIT of those that take it */

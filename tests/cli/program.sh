@@ -631,12 +631,31 @@ for shell in bash zsh fish; do
     command -v $shell >/dev/null || continue
     $shell -n $shell.sh 2>err || fail "$shell does not read its completions: $(cat err)"
 done
+if command -v fish >/dev/null; then
+    touch two.gguf two.txt
+    mkdir -p two.folder
+    fish -c '. ./fish.sh; complete -C "sluice run -m two"; complete -C "sluice chat two"' 2>err | cut -f 1 | sort -u >out
+    is out 'two.folder/\ntwo.gguf\n'
+    is err ''
+fi
 complete_bash() { # WORDS...: what bash offers for the last one
     bash -c '. ./bash.sh; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice; echo "${COMPREPLY[*]}"' bash "$@" >out
 }
 if command -v bash >/dev/null; then
     complete_bash sluice pl
     is out 'plan\n'
+    touch one.gguf one.txt
+    mkdir -p one.folder
+    complete_bash sluice run -m one
+    is out 'one.gguf one.folder\n'
+    complete_bash sluice chat one
+    is out 'one.gguf one.folder\n'
+    complete_bash sluice replay one.t
+    is out 'one.txt\n'
+    complete_bash sluice replay --policy l
+    is out 'lru lfu\n'
+    complete_bash sluice run --prefetch l
+    is out 'lookahead\n'
     complete_bash sluice run --te
     is out '--temp\n'
     complete_bash sluice plan --te
@@ -647,7 +666,7 @@ if command -v bash >/dev/null; then
     is out 'q8_0\n'
     complete_bash sluice help qua
     is out 'quantize\n'
-    complete_bash sluice run -m mod
+    complete_bash sluice run -f mod
     is out 'model\n'
 fi
 
