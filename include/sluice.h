@@ -200,21 +200,24 @@ struct sluice_stats {
         uint64_t predicted_ns, ns; /* what the cost model said, what it took */
         uint64_t read_bytes;
     } routes[SLUICE_ROUTES_MAX];
-    uint64_t prefix_tokens; /* that sluice_session_reuse found */
-    uint64_t prefix_nodes;  /* runs and states that are kept, in memory or on the disk */
-    uint64_t prefix_memory_bytes, prefix_memory_limit;
-    uint64_t prefix_disk_bytes, prefix_disk_limit; /* of the folder, files of other models included */
+    uint64_t prefix_tokens;                            /* that sluice_session_reuse found */
+    uint64_t prefix_nodes;                             /* runs and states that are kept, in memory or on the disk */
+    uint64_t prefix_memory_bytes, prefix_memory_limit; /* in use; allowed now (less than planned: memory was short) */
+    uint64_t prefix_disk_bytes, prefix_disk_limit;     /* of the folder, files of other models included */
     uint64_t prefix_written_bytes, prefix_read_bytes;
-    uint64_t prefix_refused; /* files that were damaged, or of another model or KV type */
-    uint64_t files_changed;  /* 1: the last evaluation found that a file of the model is not as it was */
+    uint64_t prefix_refused;        /* files that were damaged, or of another model or KV type */
+    uint64_t files_changed;         /* 1: the last evaluation found that a file of the model is not as it was */
+    uint64_t prefix_returned_bytes; /* of prefix memory, to the system, because memory was short */
 };
 /* Since the engine was opened; subtract two to get what lies between. */
 SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);
 #define sluice_stats(e, out) sluice_stats_sized(e, out, sizeof *(out))
 
 /* For the time in which nothing is computed (a user types, a server waits): loads what the hotlist or the usage file
- * names, for at most about max_ms, and writes the usage file if that is due. False: there is nothing left to do; true:
- * call again. Never fails: what goes wrong is a line of the log. The first token that is evaluated ends the warm-up. */
+ * names, for at most about max_ms, and writes the usage file if that is due. Memory that got short is given back here
+ * too; max_ms 0: nothing else is done, for those who wait long, and the answer is false. False: there is nothing left
+ * to do; true: call again. Never fails: what goes wrong is a line of the log. The first token that is evaluated ends
+ * the warm-up. */
 SLUICE_API bool sluice_idle(sluice_engine *e, uint32_t max_ms);
 
 /* An expert and how often it was chosen. */

@@ -64,6 +64,7 @@ struct sluice_stats figures_difference(const struct sluice_stats *before, const 
     d.prefix_written_bytes -= before->prefix_written_bytes;
     d.prefix_read_bytes -= before->prefix_read_bytes;
     d.prefix_refused -= before->prefix_refused;
+    d.prefix_returned_bytes -= before->prefix_returned_bytes;
     subtract_prefetch(&d, before);
     subtract_routes(&d, before);
     return d;
@@ -119,15 +120,26 @@ static void print_locked(FILE *out, const struct sluice_stats *d)
     fputc('\n', out);
 }
 
-static void print_prefixes(FILE *out, const struct sluice_stats *d)
+static uint64_t planned_bytes(const struct sluice_ledger *ledger, const char *row)
+{
+    for (size_t i = 0; i < ledger->n_rows; i++)
+        if (!strcmp(ledger->rows[i].name, row)) return ledger->rows[i].bytes;
+    return 0;
+}
+
+static void print_prefixes(FILE *out, const struct sluice_stats *d, const struct sluice_ledger *ledger)
 {
     char a[24], b[24];
+    const uint64_t planned = planned_bytes(ledger, "prefixes");
     if (!d->prefix_memory_limit) return;
     fprintf(out, "prefixes %" PRIu64 " tokens were known; kept %s of %s", d->prefix_tokens,
             report_bytes((double)d->prefix_memory_bytes, a), report_bytes((double)d->prefix_memory_limit, b));
     if (d->prefix_disk_limit)
         fprintf(out, ", on the disk %s of %s", report_bytes((double)d->prefix_disk_bytes, a),
                 report_bytes((double)d->prefix_disk_limit, b));
+    if (d->prefix_returned_bytes || d->prefix_memory_limit < planned)
+        fprintf(out, "; memory was short: %s went back, of %s", report_bytes((double)d->prefix_returned_bytes, a),
+                report_bytes((double)planned, b));
     fputc('\n', out);
 }
 
@@ -246,7 +258,7 @@ void figures_print(FILE *out, const struct sluice_stats *d, const struct sluice_
 {
     print_locked(out, d);
     print_shortage(out, d, ledger);
-    print_prefixes(out, d);
+    print_prefixes(out, d, ledger);
     if (verbose) {
         print_kept(out, d);
         print_routes(out, d);
@@ -351,6 +363,7 @@ json_t *figures_json(const struct sluice_stats *d)
         {"prefix_written_bytes", d->prefix_written_bytes},
         {"prefix_read_bytes", d->prefix_read_bytes},
         {"prefix_refused", d->prefix_refused},
+        {"prefix_returned_bytes", d->prefix_returned_bytes},
     };
     json_t *o = json_object();
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -128,7 +128,8 @@ static void fill_prefix_stats(const sluice_engine *e, struct sluice_stats *out)
     if (!p->on) return;
     out->prefix_nodes = p->store.tree.n_items;
     out->prefix_memory_bytes = prefix_tree_memory_bytes(&p->store.tree);
-    out->prefix_memory_limit = p->block_bytes;
+    out->prefix_memory_limit = p->limit_bytes;
+    out->prefix_returned_bytes = p->returned_bytes;
     const struct prefix_disk *d = p->store.disk;
     if (!d) return;
     out->prefix_disk_bytes = d->bytes;

@@ -147,6 +147,8 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
 {
     const uint64_t end = now_ns(e) + (uint64_t)max_ms * 1000000;
     prefix_poll(e);
+    pressure_relieve(e);
+    if (!max_ms) return false;
     if (!e->cache) return prefix_idle(e, end);
     if (save_due(e)) save_usage(e, SAVE_WAIT_MS);
     for (;;) {

@@ -257,6 +257,7 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if ((st = io_check_files(e->io, err))) return st;
     lock_blocks(e);
     if (e->options.trace_path && (st = open_trace(e, err))) return st;
+    if (e->catalog || prefix_planned_bytes(e)) pressure_open(e);
     if (e->catalog) {
         const struct expert_cache_config config = {.os = e->os,
                                                    .log = &e->log,
@@ -271,7 +272,6 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
                                                    .may_grow = pressure_may_grow,
                                                    .user = e};
         if ((st = expert_cache_create(&config, &e->cache, err))) return st;
-        pressure_open(e);
     }
     routes_open(e);
     if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;

@@ -83,7 +83,7 @@ static uint64_t payload_bytes(void *user, uint32_t from, uint32_t n)
     return n ? run_bytes(kv, from, (size_t)from + n) : model_state_bytes_at(&kv->state, from);
 }
 
-static uint64_t plan_row(const sluice_engine *e)
+uint64_t prefix_planned_bytes(const sluice_engine *e)
 {
     for (size_t i = 0; i < e->plan.n_rows; i++)
         if (!strcmp(e->plan.rows[i].name, PLAN_ROW_PREFIXES)) return e->plan.rows[i].bytes;
@@ -111,13 +111,13 @@ static uint64_t fingerprint(const sluice_engine *e)
 enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err)
 {
     struct engine_prefix *p = &e->prefix;
-    const uint64_t bytes = plan_row(e);
+    const uint64_t bytes = prefix_planned_bytes(e);
     if (!bytes) return SLUICE_OK;
     struct engine_block block;
     enum sluice_status st = engine_block_open(e->os, bytes, "prefixes", &block, err);
     if (st) return st;
     p->block = block.at;
-    p->block_bytes = block.bytes;
+    p->block_bytes = p->limit_bytes = block.bytes;
     model_kv_place(&e->model->hp, e->asks.kv_type, e->plan.ctx, e->plan.chunk, e->kv.at,
                    &p->layout); /* no session is open yet */
     struct prefix_sizes s = sizes_of(e, p->layout.state.window.rows > 0);
@@ -141,6 +141,81 @@ void prefix_close(sluice_engine *e)
 {
     prefix_disk_close(e->prefix.store.disk);
     engine_block_close(e->os, &(struct engine_block){.at = e->prefix.block, .bytes = e->prefix.block_bytes});
+}
+
+/* ---- less memory ---- */
+
+static uint64_t index_bytes(const struct engine_prefix *p)
+{
+    return (uint64_t)(p->store.tree.pages - (uint8_t *)p->block);
+}
+
+/* What the index and the first n pages of payloads take, in pages of the system. */
+static uint64_t bytes_of(const struct engine_prefix *p, uint32_t n)
+{
+    const struct prefix_tree *t = &p->store.tree;
+    return n == t->n_pages_max ? p->block_bytes : engine_block_bytes(index_bytes(p) + n * (uint64_t)t->page_bytes);
+}
+
+/* How many pages of payloads a part of the block has room for. */
+static uint32_t pages_in(const struct engine_prefix *p, uint64_t bytes)
+{
+    const struct prefix_tree *t = &p->store.tree;
+    if (bytes >= p->block_bytes) return t->n_pages_max;
+    bytes -= bytes % os_page_bytes();
+    const uint64_t n = bytes > index_bytes(p) ? (bytes - index_bytes(p)) / t->page_bytes : 0;
+    return n < t->n_pages_max ? (uint32_t)n : t->n_pages_max - 1;
+}
+
+void prefix_need(const sluice_engine *e, struct prefix_need *out)
+{
+    const struct engine_prefix *p = &e->prefix;
+    *out = (struct prefix_need){.index_bytes = 0};
+    if (!p->on) return;
+    out->index_bytes = bytes_of(p, 0);
+    out->used_bytes = bytes_of(p, p->store.tree.n_pages);
+    out->spare_bytes = prefix_tree_spare_bytes(&p->store.tree);
+}
+
+static void grow(sluice_engine *e, uint32_t n)
+{
+    struct engine_prefix *p = &e->prefix;
+    const uint64_t bytes = bytes_of(p, n);
+    if (bytes > p->limit_bytes &&
+        e->os->commit(e->os->user, (uint8_t *)p->block + p->limit_bytes, bytes - p->limit_bytes))
+        return; /* it is asked again */
+    p->limit_bytes = bytes;
+    prefix_tree_limit(&p->store.tree, n);
+}
+
+static void shrink(sluice_engine *e, uint32_t n)
+{
+    struct engine_prefix *p = &e->prefix;
+    struct prefix_tree *t = &p->store.tree;
+    const uint64_t was = p->limit_bytes, touched = bytes_of(p, t->n_fresh_pages);
+    const uint32_t had = t->n_pages_limit;
+    const uint64_t bytes = bytes_of(p, prefix_store_limit(&p->store, n));
+    if (bytes >= was) return;
+    uint8_t *end = (uint8_t *)p->block + bytes;
+    if (!e->os->decommit(e->os->user, end, was - bytes)) {
+        if (touched > bytes) p->returned_bytes += touched - bytes;
+    } else if (!e->os->commit(e->os->user, end, was - bytes)) { /* it was not taken back, and can be used */
+        prefix_tree_limit(t, had);
+        return;
+    }
+    p->limit_bytes = bytes;
+}
+
+uint64_t prefix_set_limit(sluice_engine *e, uint64_t bytes)
+{
+    struct engine_prefix *p = &e->prefix;
+    if (!p->on) return 0;
+    const uint32_t n = pages_in(p, bytes);
+    if (n > p->store.tree.n_pages_limit)
+        grow(e, n);
+    else if (n < p->store.tree.n_pages_limit)
+        shrink(e, n);
+    return p->limit_bytes;
 }
 
 /* ---- payloads ---- */
@@ -325,6 +400,7 @@ bool prefix_keep(sluice_session *s, size_t n, uint64_t bytes_max)
 {
     struct prefix_tree *t = &s->engine->prefix.store.tree;
     struct prefix_match before;
+    pressure_relieve(s->engine); /* before more of it is used */
     prefix_poll(s->engine);
     if (!t->stateful) return keep_rows(s, n, bytes_max) == n;
     /* Rows behind the last state are no use, nor is a state without rows. The one before the last is where a prompt has
@@ -354,7 +430,7 @@ void prefix_poll(sluice_engine *e)
 /* One more piece of what each session has left. *moved: something was kept. True: something is left. */
 static bool go_on(sluice_engine *e, bool *moved)
 {
-    const uint64_t before = e->prefix.store.tree.next_id;
+    const uint64_t before = e->prefix.store.n_added;
     bool left = false;
     for (size_t i = 0; i < ENGINE_SESSIONS_MAX; i++) {
         sluice_session *s = e->sessions[i];
@@ -362,7 +438,7 @@ static bool go_on(sluice_engine *e, bool *moved)
         if (prefix_keep(s, s->keep_to, PREFIX_KEEP_BYTES)) s->keep_to = 0;
         left = left || s->keep_to;
     }
-    *moved = e->prefix.store.tree.next_id != before;
+    *moved = e->prefix.store.n_added != before;
     return left;
 }
 

@@ -13,6 +13,8 @@ struct engine_prefix {
     bool on;
     void *block; /* of prefix_memory */
     size_t block_bytes;
+    size_t limit_bytes; /* of it, [0, limit_bytes) is committed: memory may be short */
+    uint64_t returned_bytes;
     struct prefix_store store;
     struct model_kv layout; /* of any session; its memory is not used */
     uint64_t tokens;        /* that need not be computed, in all */
@@ -26,12 +28,25 @@ struct prefix_offer {
 
 /* budget.c: the size of the ledger's row, 0: none. SLUICE_ERR_USAGE: too small, or a folder without memory. */
 enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct sluice_error *err);
+/* The row that the plan has for them; 0: none. */
+uint64_t prefix_planned_bytes(const sluice_engine *e);
 enum sluice_status prefix_open(sluice_engine *e, struct sluice_error *err);
 void prefix_close(sluice_engine *e);
 /* Between steps: does not wait. */
 void prefix_poll(sluice_engine *e);
 /* Goes on with what is not kept or not written yet, at most until end_ns. True: there is more to do. */
 bool prefix_idle(sluice_engine *e, uint64_t end_ns);
+
+/* What memory that gets short can have: never less than the index, nothing of what is used, of that not what is on the
+ * disk too, in this order of what it costs. All are bytes of the block. */
+struct prefix_need {
+    uint64_t index_bytes, used_bytes; /* index and all */
+    uint64_t spare_bytes;             /* of used_bytes: on the disk too */
+};
+void prefix_need(const sluice_engine *e, struct prefix_need *out);
+/* They may have so much of the block from now on; the rest goes back to the system. Returns what they have: more if
+ * something in use is in the way, less if the system gives no more. */
+uint64_t prefix_set_limit(sluice_engine *e, uint64_t bytes);
 
 void prefix_look(const sluice_engine *e, const int32_t *ids, size_t n, struct prefix_offer *out);
 /* Makes the session hold the offer. own: as many tokens of it are the session's already. False: it was damaged, and is

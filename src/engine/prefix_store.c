@@ -1,5 +1,7 @@
 #include "engine/prefix_store.h"
 
+#define SPARE 64u /* looked for at once */
+
 /* Somebody leaves memory. False: nobody may. */
 static bool leave_memory(struct prefix_store *s)
 {
@@ -33,10 +35,27 @@ static bool leave_items(struct prefix_store *s)
 
 static bool make_room(struct prefix_store *s, uint32_t item, uint64_t bytes)
 {
-    if (prefix_tree_pages_of(&s->tree, bytes) > s->tree.n_pages_max) return false;
+    if (prefix_tree_pages_of(&s->tree, bytes) > s->tree.n_pages_limit) return false;
     while (!prefix_tree_room(&s->tree, item, bytes))
         if (!leave_memory(s)) return false;
     return true;
+}
+
+/* Until n pages hold what is in memory, or nothing more of it is on the disk too. */
+static void leave_spare(struct prefix_store *s, uint32_t n)
+{
+    struct prefix_tree *t = &s->tree;
+    uint32_t spare[SPARE], n_spare;
+    while (t->n_pages > n && (n_spare = prefix_tree_spare(t, spare, SPARE)))
+        for (uint32_t k = 0; k < n_spare && t->n_pages > n; k++) prefix_tree_drop(t, spare[k]);
+}
+
+uint32_t prefix_store_limit(struct prefix_store *s, uint32_t n_pages)
+{
+    prefix_store_poll(s);
+    leave_spare(s, n_pages);
+    while (s->tree.n_pages > n_pages && leave_memory(s)) continue;
+    return prefix_tree_limit(&s->tree, n_pages);
 }
 
 uint32_t prefix_store_add(struct prefix_store *s, uint32_t parent, uint32_t from, const int32_t *ids, uint32_t n,
@@ -55,6 +74,7 @@ void prefix_store_added(struct prefix_store *s, uint32_t item)
 {
     const struct prefix_tree *t = &s->tree;
     const uint32_t parent = t->items[item].parent;
+    s->n_added++;
     if (!s->disk || s->disk->lock < 0) return;
     if (parent != PREFIX_NONE && t->items[parent].file == PREFIX_FILE_NONE) return;
     prefix_tree_set_file(&s->tree, item, PREFIX_FILE_DUE);

@@ -8,6 +8,7 @@
 struct prefix_store {
     struct prefix_tree tree;
     struct prefix_disk *disk; /* or NULL */
+    uint64_t n_added;         /* items, with all of their payload */
 };
 
 enum prefix_loaded { PREFIX_HERE, PREFIX_NO_ROOM, PREFIX_LOST };
@@ -28,5 +29,8 @@ void prefix_store_lose(struct prefix_store *s, uint32_t item);
  * is kept again as part of a longer one. */
 bool prefix_store_take_back(struct prefix_store *s, uint32_t run, size_t end);
 void prefix_store_poll(struct prefix_store *s);
+/* From now on so many pages are used (prefix_tree_limit). For less memory, those leave first that are on the disk too,
+ * then whoever has the least rank; what is in use stays. Returns how many it is, perhaps more. */
+uint32_t prefix_store_limit(struct prefix_store *s, uint32_t n_pages);
 
 #endif

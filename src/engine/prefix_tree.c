@@ -85,6 +85,7 @@ void prefix_tree_init(struct prefix_tree *t, const struct prefix_sizes *s, void 
     BASE_ASSERT(d.n_pages >= least_pages(s, d.page_bytes), "P1 the block holds what it must");
     *t = (struct prefix_tree){.n_items_max = (uint32_t)d.n_items,
                               .n_pages_max = (uint32_t)d.n_pages,
+                              .n_pages_limit = (uint32_t)d.n_pages,
                               .page_bytes = d.page_bytes,
                               .items = block,
                               .tokens = (int32_t *)(at + d.tokens_at),
@@ -459,21 +460,25 @@ uint32_t prefix_tree_pages_of(const struct prefix_tree *t, uint64_t bytes)
 
 uint64_t prefix_tree_memory_bytes(const struct prefix_tree *t) { return (uint64_t)t->n_pages * t->page_bytes; }
 
+/* A free page; there is one. */
+static uint32_t take_page(struct prefix_tree *t)
+{
+    const uint32_t page = t->free_page;
+    if (page == PREFIX_NONE) return t->n_fresh_pages++;
+    t->free_page = t->next_page[page];
+    return page;
+}
+
 bool prefix_tree_room(struct prefix_tree *t, uint32_t item, uint64_t bytes)
 {
     struct prefix_item *i = &t->items[item];
     const uint32_t n = prefix_tree_pages_of(t, bytes);
     BASE_ASSERT(!prefix_in_memory(i) && bytes, "P6 a payload has one place");
-    if (n > t->n_pages_max - t->n_pages) return false;
+    if (n > t->n_pages_limit - t->n_pages) return false;
     uint32_t *at = &i->page;
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t page = t->free_page;
-        if (page != PREFIX_NONE)
-            t->free_page = t->next_page[page];
-        else
-            page = t->n_fresh_pages++;
-        *at = page;
-        at = &t->next_page[page];
+        *at = take_page(t);
+        at = &t->next_page[*at];
     }
     *at = PREFIX_NONE;
     i->n_pages = n;
@@ -495,6 +500,86 @@ void prefix_tree_drop(struct prefix_tree *t, uint32_t item)
     }
     i->n_pages = 0;
     reconsider(t, item);
+}
+
+/* ---- less memory ---- */
+
+/* Its pages are where somebody looks at them: the thread that writes, or who pinned it. */
+static bool is_fixed(const struct prefix_item *i) { return i->pins || i->file == PREFIX_FILE_WRITING; }
+
+/* Not before n: where the last page of those that cannot move ends. */
+static uint32_t end_of_fixed(const struct prefix_tree *t, uint32_t n)
+{
+    for (uint32_t item = 0; item < t->n_fresh_items; item++) {
+        const struct prefix_item *i = &t->items[item];
+        if (!i->used || !is_fixed(i)) continue;
+        for (uint32_t page = i->page; page != PREFIX_NONE; page = t->next_page[page])
+            if (page >= n) n = page + 1;
+    }
+    return n;
+}
+
+/* Pages from n on are neither free nor fresh any more. */
+static void forget_free(struct prefix_tree *t, uint32_t n)
+{
+    uint32_t *at = &t->free_page;
+    while (*at != PREFIX_NONE) {
+        if (*at < n)
+            at = &t->next_page[*at];
+        else
+            *at = t->next_page[*at];
+    }
+    if (t->n_fresh_pages > n) t->n_fresh_pages = n;
+}
+
+static void move_in_front(struct prefix_tree *t, uint32_t item, uint32_t n)
+{
+    for (uint32_t *at = &t->items[item].page; *at != PREFIX_NONE; at = &t->next_page[*at]) {
+        if (*at < n) continue;
+        const uint32_t from = *at, to = take_page(t);
+        memcpy(t->pages + to * t->page_bytes, t->pages + from * t->page_bytes, t->page_bytes);
+        t->next_page[to] = t->next_page[from];
+        *at = to;
+    }
+}
+
+uint32_t prefix_tree_limit(struct prefix_tree *t, uint32_t n)
+{
+    if (n > t->n_pages_max) n = t->n_pages_max;
+    if (n < t->n_pages) n = t->n_pages;
+    if (n < t->n_pages_limit) {
+        n = end_of_fixed(t, n);
+        forget_free(t, n);
+        for (uint32_t item = 0; item < t->n_fresh_items; item++)
+            if (t->items[item].used) move_in_front(t, item, n);
+    }
+    return t->n_pages_limit = n;
+}
+
+uint32_t prefix_tree_spare(const struct prefix_tree *t, uint32_t *out, uint32_t max)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < t->n_heap[PREFIX_MEMORY]; k++) {
+        const uint32_t item = t->heap[PREFIX_MEMORY][k];
+        if (t->items[item].file != PREFIX_FILE_THERE) continue;
+        uint32_t at = n;
+        while (at > 0 && sooner(t, PREFIX_MEMORY, item, out[at - 1])) at--;
+        if (at == max) continue;
+        if (n < max) n++;
+        memmove(out + at + 1, out + at, (n - at - 1) * sizeof *out);
+        out[at] = item;
+    }
+    return n;
+}
+
+uint64_t prefix_tree_spare_bytes(const struct prefix_tree *t)
+{
+    uint64_t n = 0;
+    for (uint32_t k = 0; k < t->n_heap[PREFIX_MEMORY]; k++) {
+        const struct prefix_item *i = &t->items[t->heap[PREFIX_MEMORY][k]];
+        if (i->file == PREFIX_FILE_THERE) n += i->n_pages;
+    }
+    return n * t->page_bytes;
 }
 
 /* The page that holds byte `at`, whose place in it comes back in `at`. */

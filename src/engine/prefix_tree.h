@@ -56,6 +56,7 @@ struct prefix_item {
 
 struct prefix_tree {
     uint32_t n_items_max, n_pages_max;
+    uint32_t n_pages_limit; /* of these, [0, n_pages_limit) may be used now: memory may be short */
     size_t page_bytes;
     /* in the block */
     struct prefix_item *items;
@@ -68,7 +69,7 @@ struct prefix_tree {
 
     bool stateful;                              /* the model has states: rows below which none stands are no use */
     uint32_t free_item, n_items, n_fresh_items; /* fresh: were never in use; the others are in the list of free ones */
-    uint32_t free_page, n_pages, n_fresh_pages;
+    uint32_t free_page, n_pages, n_fresh_pages; /* fresh: [n_fresh_pages, n_pages_limit), and none behind */
     uint32_t first_due, last_due;
     double clock[PREFIX_TIERS];
     uint64_t next_id;
@@ -121,6 +122,13 @@ bool prefix_tree_room(struct prefix_tree *t, uint32_t item, uint64_t bytes);
 void prefix_tree_drop(struct prefix_tree *t, uint32_t item); /* the pages; there is a file, or the item goes next */
 uint32_t prefix_tree_pages_of(const struct prefix_tree *t, uint64_t bytes);
 uint64_t prefix_tree_memory_bytes(const struct prefix_tree *t); /* of pages in use */
+/* From now on pages [0, n) alone are used: what lies behind moves in front of it, so that the end of the block can be
+ * given back. At least as many as are in use; returns how many, which are more if something behind it is being written
+ * or pinned and cannot move. */
+uint32_t prefix_tree_limit(struct prefix_tree *t, uint32_t n);
+/* Those that may leave memory and are on the disk too: the `max` of the least rank, in that order; how many. */
+uint32_t prefix_tree_spare(const struct prefix_tree *t, uint32_t *out, uint32_t max);
+uint64_t prefix_tree_spare_bytes(const struct prefix_tree *t); /* of pages of all of those */
 /* Bytes [at, at + bytes) of the payload. */
 void prefix_tree_put(struct prefix_tree *t, uint32_t item, uint64_t at, const void *data, size_t bytes);
 void prefix_tree_get(const struct prefix_tree *t, uint32_t item, uint64_t at, void *data, size_t bytes);

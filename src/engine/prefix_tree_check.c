@@ -39,11 +39,26 @@ static void check_payload(const struct prefix_tree *t, uint32_t item, uint32_t *
 {
     const struct prefix_item *i = &t->items[item];
     uint32_t n = 0;
-    for (uint32_t page = i->page; page != PREFIX_NONE && n <= i->n_pages; page = t->next_page[page]) n++;
+    for (uint32_t page = i->page; page != PREFIX_NONE && n <= i->n_pages; page = t->next_page[page]) {
+        BASE_ASSERT(page < t->n_fresh_pages, "P7 no page behind the limit is used");
+        n++;
+    }
     BASE_ASSERT(n == i->n_pages, "P6 a payload's pages are counted");
     BASE_ASSERT(!n || n == prefix_tree_pages_of(t, i->payload_bytes), "P6 a payload is all there or not at all");
     *n_pages += n;
     BASE_ASSERT(n || i->file == PREFIX_FILE_THERE || i->pins, "P5 an item is somewhere, or on its way");
+}
+
+static void check_free(const struct prefix_tree *t)
+{
+    uint32_t n = 0;
+    for (uint32_t page = t->free_page; page != PREFIX_NONE && n <= t->n_pages_max; page = t->next_page[page]) {
+        BASE_ASSERT(page < t->n_fresh_pages, "P7 no page behind the limit is used");
+        n++;
+    }
+    BASE_ASSERT(n + t->n_pages == t->n_fresh_pages, "P1 a page is in use, free or fresh");
+    BASE_ASSERT(t->n_fresh_pages <= t->n_pages_limit && t->n_pages_limit <= t->n_pages_max,
+                "P7 no page behind the limit is used");
 }
 
 static void check_heap(const struct prefix_tree *t, enum prefix_tier tier)
@@ -70,6 +85,7 @@ void prefix_tree_check(const struct prefix_tree *t)
         check_payload(t, item, &n_pages);
     }
     BASE_ASSERT(n == t->n_items && n_pages == t->n_pages, "P1 items and pages are counted");
+    check_free(t);
     for (enum prefix_tier tier = 0; tier < PREFIX_TIERS; tier++) {
         BASE_ASSERT(n_may[tier] == t->n_heap[tier], "P4 who may leave is in the heap");
         check_heap(t, tier);

@@ -164,12 +164,13 @@ static json_t *engine_json(const struct sluice_stats *x)
                   "pinned_bytes", (json_int_t)x->pinned_bytes);
     json_object_update(v, w);
     json_decref(w);
-    w = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "prefix_tokens", (json_int_t)x->prefix_tokens, "prefix_nodes",
-        (json_int_t)x->prefix_nodes, "prefix_memory_bytes", (json_int_t)x->prefix_memory_bytes, "prefix_memory_limit",
-        (json_int_t)x->prefix_memory_limit, "prefix_disk_bytes", (json_int_t)x->prefix_disk_bytes, "prefix_disk_limit",
-        (json_int_t)x->prefix_disk_limit, "prefix_written_bytes", (json_int_t)x->prefix_written_bytes,
-        "prefix_read_bytes", (json_int_t)x->prefix_read_bytes, "prefix_refused", (json_int_t)x->prefix_refused);
+    w = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "prefix_tokens", (json_int_t)x->prefix_tokens,
+                  "prefix_nodes", (json_int_t)x->prefix_nodes, "prefix_memory_bytes",
+                  (json_int_t)x->prefix_memory_bytes, "prefix_memory_limit", (json_int_t)x->prefix_memory_limit,
+                  "prefix_disk_bytes", (json_int_t)x->prefix_disk_bytes, "prefix_disk_limit",
+                  (json_int_t)x->prefix_disk_limit, "prefix_written_bytes", (json_int_t)x->prefix_written_bytes,
+                  "prefix_read_bytes", (json_int_t)x->prefix_read_bytes, "prefix_refused",
+                  (json_int_t)x->prefix_refused, "prefix_returned_bytes", (json_int_t)x->prefix_returned_bytes);
     json_object_update(v, w);
     json_decref(w);
     return v;
@@ -236,7 +237,9 @@ int info_metrics(struct server *s, struct buffer *out, const char **type)
         {"expert_cache_limit_bytes", "gauge", "memory that it may use now", (double)x->slots_limit_bytes},
         {"prefix_nodes", "gauge", "runs and states of kept prefixes", (double)x->prefix_nodes},
         {"prefix_memory_bytes", "gauge", "memory of kept prefixes in use", (double)x->prefix_memory_bytes},
-        {"prefix_memory_limit_bytes", "gauge", "memory set aside for them", (double)x->prefix_memory_limit},
+        {"prefix_memory_limit_bytes", "gauge", "memory that they may use now", (double)x->prefix_memory_limit},
+        {"prefix_returned_bytes_total", "counter", "memory of them given back to the system, which was short of it",
+         (double)x->prefix_returned_bytes},
         {"prefix_disk_bytes", "gauge", "bytes of them on the disk", (double)x->prefix_disk_bytes},
         {"prefix_disk_limit_bytes", "gauge", "bytes that they may take there", (double)x->prefix_disk_limit},
         {"prefix_written_bytes_total", "counter", "bytes of prefixes written", (double)x->prefix_written_bytes},

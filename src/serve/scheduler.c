@@ -478,7 +478,10 @@ static void loop(struct scheduler *q)
             wait_for_work(q, GRACE_MS);
             continue;
         }
-        if (!busy && more) more = sluice_idle(q->engine, IDLE_SLICE_MS);
+        if (!busy && more)
+            more = sluice_idle(q->engine, IDLE_SLICE_MS);
+        else if (!busy)
+            (void)sluice_idle(q->engine, 0); /* others may want memory meanwhile */
         if (busy || !more) wait_for_work(q, busy ? PAUSE_MS : (unsigned)(PUBLISH_EVERY_NS / 1000000));
     }
     admit(q);

@@ -25,7 +25,7 @@ class Known(Folder):
 
     def test_prefixes_are_kept_over_runs(self):
         folder, text = self.path("not/yet/kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
-        ask = lambda *words: [x.decode() for x in run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", *words)[:2]]
+        ask = lambda *words: [x.decode() for x in run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", "--memory", "400M", *words)[:2]]
         known = lambda said: [line for line in said.splitlines() if line.startswith("prefixes")]
         plain = ask("-p", text)
         self.assertEqual(known(plain[1]), [])

@@ -15,9 +15,20 @@ void sluice_cancel(sluice_engine *e) { (void)e; } /* what report.c would call af
 
 static void counts_are_subtracted_and_levels_are_not(void **state)
 {
-    struct sluice_stats
-        a = {.hits = 5, .shrinks = 1, .shrunk_bytes = 10, .grows = 1, .kept_decode = 3, .prefix_tokens = 2},
-        b = {.hits = 9, .shrinks = 4, .shrunk_bytes = 70, .grows = 3, .kept_decode = 8, .prefix_tokens = 9};
+    struct sluice_stats a = {.hits = 5,
+                             .shrinks = 1,
+                             .shrunk_bytes = 10,
+                             .grows = 1,
+                             .kept_decode = 3,
+                             .prefix_tokens = 2,
+                             .prefix_returned_bytes = 10},
+                        b = {.hits = 9,
+                             .shrinks = 4,
+                             .shrunk_bytes = 70,
+                             .grows = 3,
+                             .kept_decode = 8,
+                             .prefix_tokens = 9,
+                             .prefix_returned_bytes = 15};
     a.slots_bytes = a.slots_limit_bytes = a.locked_bytes = a.pinned = 50;
     b.slots_bytes = b.slots_limit_bytes = b.locked_bytes = b.pinned = 40;
     b.useful_memory_bytes = GIB;
@@ -46,6 +57,7 @@ static void counts_are_subtracted_and_levels_are_not(void **state)
     assert_int_equal(d.grows, 2);
     assert_int_equal(d.kept_decode, 5);
     assert_int_equal(d.prefix_tokens, 7);
+    assert_int_equal(d.prefix_returned_bytes, 5);
     assert_int_equal(d.slots_bytes, 40);
     assert_int_equal(d.slots_limit_bytes, 40);
     assert_int_equal(d.locked_bytes, 40);
@@ -69,7 +81,8 @@ static void counts_are_subtracted_and_levels_are_not(void **state)
 /* What is said of a run of 4 tokens/s with a budget of 8 GiB. */
 static void says(const struct sluice_stats *s, const char *want)
 {
-    const struct sluice_ledger ledger = {.budget_bytes = 8 * GIB};
+    const struct sluice_ledger ledger = {
+        .budget_bytes = 8 * GIB, .rows = {{"process", GIB}, {"prefixes", GIB / 2}}, .n_rows = 2};
     char *text;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
@@ -117,11 +130,26 @@ static void other_sizes_are_spoken_of_when_they_matter(void **state)
     says(&s, "");
 }
 
+static void prefixes_that_gave_memory_back_are_spoken_of(void **state)
+{
+    struct sluice_stats s = {.prefix_tokens = 12, .prefix_memory_bytes = GIB / 8, .prefix_memory_limit = GIB / 2};
+    says(&s, "prefixes 12 tokens were known; kept 128 MiB of 512 MiB\n");
+    s.prefix_returned_bytes = GIB / 4; /* and grown again */
+    says(&s, "prefixes 12 tokens were known; kept 128 MiB of 512 MiB; memory was short: 256 MiB went back, of "
+             "512 MiB\n");
+    s.prefix_returned_bytes = 0; /* what was not used yet */
+    s.prefix_memory_limit = GIB / 4;
+    s.prefix_disk_limit = GIB;
+    says(&s, "prefixes 12 tokens were known; kept 128 MiB of 256 MiB, on the disk 0 B of 1.00 GiB; memory was "
+             "short: 0 B went back, of 512 MiB\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_subtracted_and_levels_are_not),
         cmocka_unit_test(other_sizes_are_spoken_of_when_they_matter),
+        cmocka_unit_test(prefixes_that_gave_memory_back_are_spoken_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,28 @@ struct sluice_options support_options(const char *model_path)
     return o;
 }
 
+static void steady_memory(void *user, struct os_memory *out)
+{
+    os_system()->memory(user, out);
+    out->available_bytes = out->total_bytes;
+    out->cgroup_room_bytes = out->cgroup_limit_bytes = UINT64_MAX;
+}
+
+static void steady_pressure(void *user, struct os_pressure *out)
+{
+    (void)user;
+    *out = (struct os_pressure){0};
+}
+
+const struct os_calls *support_steady(void)
+{
+    static struct os_calls calls;
+    calls = *os_system();
+    calls.memory = steady_memory;
+    calls.pressure = steady_pressure;
+    return &calls;
+}
+
 static bool keep_row(void *user, size_t index, const float *logits, size_t n_vocab)
 {
     memcpy((float *)user + index * n_vocab, logits, n_vocab * sizeof *logits);

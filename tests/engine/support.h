@@ -22,6 +22,10 @@ struct sluice_options support_options(const char *model_path);
 enum sluice_status support_logits(const struct os_calls *os, const struct sluice_options *o, const int32_t *ids,
                                   size_t n, float **logits, size_t *n_vocab, struct sluice_error *err);
 
+/* The system's calls, in a machine whose memory nobody else uses: kept prefixes do not leave because others need it, so
+ * that their tokens can be counted. */
+const struct os_calls *support_steady(void);
+
 /* Sum of squared differences over sum of squares of `want`. */
 /* Of a prompt alone the last logits, then those of two tokens more, and of all at once: the bits of `want`
  * [n][n_vocab]. The session is rewound; the last layer computes what those need and no more. */

@@ -537,40 +537,6 @@ static void test_lock(void **state)
 
 /* ---- pressure ---- */
 
-static void test_decision(void **state)
-{
-    (void)state;
-    const uint64_t G = (uint64_t)1 << 30, second = 1000000000;
-    const struct pressure_facts usual = {.budget_bytes = 8 * G,
-                                         .slots_bytes = 6 * G,
-                                         .floor_bytes = G / 4,
-                                         .allowed_bytes = 10 * G,
-                                         .limit_bytes = 6 * G,
-                                         .calm_ns = 100 * second,
-                                         .elapsed_ns = second};
-    struct pressure_facts f = usual;
-    assert_int_equal(pressure_limit(&f), 6 * G);
-    f.allowed_bytes = 8 * G; /* the budget itself is honoured */
-    assert_int_equal(pressure_limit(&f), 6 * G);
-    f.allowed_bytes = 5 * G; /* the others' 2 GiB and a margin first */
-    assert_int_equal(pressure_limit(&f), 3 * G - pressure_margin_bytes(5 * G));
-    f.allowed_bytes = G;
-    assert_int_equal(pressure_limit(&f), G / 4);
-    f = usual;
-    f.stall_ns = second / 2; /* stalled, but not for want of memory of ours */
-    assert_int_equal(pressure_limit(&f), 6 * G);
-    f.hit_limit = true;
-    assert_int_equal(pressure_limit(&f), 6 * G - 6 * G / 16);
-    f = usual;
-    f.limit_bytes = 2 * G; /* back, slowly */
-    assert_int_equal(pressure_limit(&f), 2 * G + 6 * G / 16);
-    f.calm_ns = second;
-    assert_int_equal(pressure_limit(&f), 2 * G);
-    f.calm_ns = 100 * second;
-    f.limit_bytes = 6 * G - 1;
-    assert_int_equal(pressure_limit(&f), 6 * G);
-}
-
 static void test_shrinks_and_grows_back(void **state)
 {
     (void)state;
@@ -724,7 +690,6 @@ int main(void)
         cmocka_unit_test(test_simulated_use),
         cmocka_unit_test(test_simulated_use_while_it_runs),
         cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_decision),
         cmocka_unit_test(test_shrinks_and_grows_back),
         cmocka_unit_test(test_pressure_within_a_chunk),
     };

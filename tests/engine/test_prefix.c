@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -38,7 +39,13 @@ static int begin(void **state)
     const char *dir = getenv("TMPDIR");
     if (!dir || !dir[0]) dir = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
     snprintf(folder, sizeof folder, "%s/sluice-prefixes-XXXXXX", dir);
+    static struct os_memory steady;
+    static struct os_pressure calm;
     fault_os_init(&faults);
+    support_steady()->memory(NULL, &steady);
+    support_steady()->pressure(NULL, &calm);
+    faults.memory = &steady;
+    faults.pressure = &calm;
     support_forget_lines();
     return mkdtemp(folder) ? 0 : 1;
 }
@@ -426,6 +433,211 @@ static void test_damage(void **state)
     }
 }
 
+/* ---- memory that gets short ---- */
+
+#define TEXTS 12u
+
+/* Bytes of the block behind `from` that the system has given memory for. */
+static uint64_t resident(const struct subject *x, uint64_t from)
+{
+    const struct engine_prefix *p = &x->e->prefix;
+    const size_t page = os_page_bytes(), n = (p->block_bytes - from) / page;
+    uint64_t held = 0;
+    unsigned char *seen = calloc(n + 1, 1);
+    assert_int_equal(from % page, 0);
+    assert_int_equal(mincore((uint8_t *)p->block + from, n * page, seen), 0);
+    for (size_t i = 0; i < n; i++) held += seen[i] & 1;
+    free(seen);
+    return held * page;
+}
+
+/* What the books say is so: the block is committed up to the limit, and the rest is the system's again. */
+static struct sluice_stats honest(const struct subject *x)
+{
+    struct sluice_stats s;
+    sluice_stats(x->e, &s);
+    assert_int_equal(resident(x, s.prefix_memory_limit), 0);
+    assert_true(s.prefix_memory_bytes <= s.prefix_memory_limit);
+    prefix_tree_check(&x->e->prefix.store.tree);
+    return s;
+}
+
+/* Takes up all of them, each in a session of its own. Returns how many tokens were known. */
+static size_t all_again(struct subject *x, unsigned n, int32_t ids[][A_TOKENS], float **want, bool keep)
+{
+    size_t known = 0;
+    for (unsigned i = 0; i < n; i++) {
+        again(x);
+        known += go_on(x, ids[i], A_TOKENS, want[i]);
+        if (keep) CHECK(sluice_session_keep(x->s, &err));
+    }
+    again(x);
+    return known;
+}
+
+static void under_pressure(struct subject *x, bool disk, unsigned n, int32_t ids[][A_TOKENS], float **want)
+{
+    const struct os_memory plenty = *faults.memory;
+    struct os_memory memory = plenty;
+    struct sluice_stats a, b;
+    faults.memory = &memory;
+    CHECK(open_engine(x));
+    const size_t all = x->stateful ? 0 : n * (A_TOKENS - 1); /* a state at the very end is behind what is asked for */
+    assert_int_equal(all_again(x, n, ids, want, true), 0);
+    while (sluice_idle(x->e, 50)) continue;
+    sluice_stats(x->e, &a);
+    const uint64_t planned = a.prefix_memory_limit, before = resident(x, 0);
+    assert_true(a.prefix_memory_bytes > planned / 2);
+    assert_true(before > planned / 2);
+    /* Half: what was kept is where it was, or is not known, or comes from the disk. */
+    assert_true(prefix_set_limit(x->e, planned / 2) <= planned / 2);
+    b = honest(x);
+    assert_true(b.prefix_memory_limit <= planned / 2 && b.prefix_memory_limit > planned / 3);
+    assert_true(b.prefix_memory_bytes > planned / 8);
+    assert_true(resident(x, 0) <= planned / 2);
+    assert_true(b.prefix_returned_bytes > planned / 8);
+    if (disk) assert_int_equal(b.prefix_nodes, a.prefix_nodes); /* nothing is lost */
+    const size_t known = all_again(x, n, ids, want, false);
+    assert_true(known > 0);
+    if (disk && all) assert_int_equal(known, all);
+    honest(x);
+    /* Everything: the whole of the machine is taken by others. */
+    support_forget_lines();
+    memory.available_bytes = 0;
+    fault_skip_time(&faults, (uint64_t)1000000000);
+    assert_false(sluice_idle(x->e, 0));
+    a = honest(x);
+    assert_int_equal(a.prefix_memory_bytes, 0);
+    assert_true(a.prefix_memory_limit < planned / 6);
+    assert_true(a.prefix_returned_bytes > b.prefix_returned_bytes);
+    assert_true(support_said("kept prefixes have"));
+    assert_int_equal(go_on(x, ids[0], A_TOKENS, want[0]), 0); /* between layers, too */
+    CHECK(sluice_session_keep(x->s, &err));
+    assert_int_equal(honest(x).prefix_memory_bytes, 0);
+    again(x);
+    /* And back, slowly. */
+    memory = plenty;
+    for (int i = 0; i < 40; i++) {
+        fault_skip_time(&faults, (uint64_t)6000000000);
+        (void)sluice_idle(x->e, 0);
+        if (i == 4) b = honest(x);
+    }
+    assert_true(b.prefix_memory_limit > a.prefix_memory_limit && b.prefix_memory_limit < planned);
+    assert_int_equal(honest(x).prefix_memory_limit, planned);
+    assert_true(all_again(x, n, ids, want, true) >= (disk ? all : 0));
+    const size_t now = all_again(x, n, ids, want, false);
+    assert_true(now > known || disk);
+    honest(x);
+    close_engine(x);
+}
+
+static void test_pressure(void **state)
+{
+    static const char *const of[] = {"llama", "qwen3next"};
+    static int32_t ids[TEXTS][A_TOKENS];
+    float *want[TEXTS];
+    for (size_t m = 0; m < 2; m++) {
+        struct subject x;
+        const unsigned n = m ? TEXTS / 2 : TEXTS;
+        if (!find(&x, of[m], "f16")) skip();
+        x.o.prefix_memory = m ? "2500K" : "1200K";
+        for (unsigned i = 0; i < n; i++) {
+            tokens(ids[i], A_TOKENS, 100 + i);
+            from_start(&x, ids[i], A_TOKENS, &want[i]);
+        }
+        for (int disk = m > 0; disk < 2; disk++) {
+            x.o.prefix_dir = disk ? folder : NULL;
+            under_pressure(&x, disk, n, ids, want);
+            end(NULL);
+            begin(NULL);
+        }
+        for (unsigned i = 0; i < n; i++) free(want[i]);
+    }
+}
+
+static uint64_t look(struct subject *x, uint64_t seconds)
+{
+    struct sluice_stats s;
+    fault_skip_time(&faults, seconds * 1000000000);
+    (void)sluice_idle(x->e, 0);
+    sluice_stats(x->e, &s);
+    return s.slots_limit_bytes;
+}
+
+/* What is pinned or being written at the end of the block is waited for once; then the cache gives in its place, until
+ * it can. */
+static void test_pressure_waits(void **state)
+{
+    struct subject x;
+    uint8_t want[999], got[sizeof want];
+    const int32_t first = 1, second = 2;
+    if (!find(&x, "llama", "f16")) skip();
+    x.o.memory = "1G"; /* sanitizers need some */
+    x.o.prefix_memory = "64M";
+    struct os_memory memory = *faults.memory;
+    const struct os_memory plenty = memory;
+    faults.memory = &memory;
+    CHECK(open_engine(&x));
+    struct prefix_store *store = &x.e->prefix.store;
+    struct prefix_tree *t = &store->tree;
+    const uint32_t front = prefix_store_add(store, PREFIX_NONE, 0, &first, 1, (uint64_t)40 << 20),
+                   end_of_all = prefix_store_add(store, PREFIX_NONE, 0, &second, 1, sizeof want);
+    assert_true(front != PREFIX_NONE && end_of_all != PREFIX_NONE);
+    for (size_t i = 0; i < sizeof want; i++) want[i] = (uint8_t)(i * 7);
+    prefix_tree_put(t, end_of_all, 0, want, sizeof want);
+    prefix_tree_unpin(t, front);
+    prefix_tree_remove(t, front);
+    const uint64_t slots = x.e->plan.slots_bytes, budget = x.e->plan.budget_bytes, own = os_resident_bytes();
+    assert_true(own < budget - (64 << 20));
+    memory.available_bytes = budget - own - (8 << 20); /* and the margin of 32: two thirds of what prefixes have */
+    assert_int_equal(look(&x, 1), slots);
+    assert_true(honest(&x).prefix_memory_limit > 40 << 20);
+    assert_true(look(&x, 1) < slots);
+    prefix_tree_unpin(t, end_of_all);
+    const uint64_t less = look(&x, 1);
+    assert_true(honest(&x).prefix_memory_limit < 40 << 20);
+    prefix_tree_get(t, end_of_all, 0, got, sizeof got);
+    assert_memory_equal(got, want, sizeof want);
+    memory = plenty;
+    assert_true(look(&x, 6) > less);
+    close_engine(&x);
+}
+
+/* Rows that are to be kept in idle time, when there is no memory for them: they stay the session's alone, until there
+ * is some. */
+static void test_pressure_before_the_copy(void **state)
+{
+    struct subject x;
+    int32_t ids[A_TOKENS];
+    float *want;
+    if (!find(&x, "llama", "f16")) skip();
+    tokens(ids, A_TOKENS, 4);
+    from_start(&x, ids, A_TOKENS, &want);
+    x.o.prefix_memory = "1M";
+    struct os_memory memory = *faults.memory;
+    const struct os_memory plenty = memory;
+    faults.memory = &memory;
+    CHECK(open_engine(&x));
+    assert_int_equal(go_on(&x, ids, PROMPT, want), 0);
+    CHECK(sluice_session_keep(x.s, &err));
+    memory.available_bytes = 0;
+    fault_skip_time(&faults, 1000000000);
+    assert_false(sluice_idle(x.e, 50)); /* there is nothing that it could do */
+    assert_int_equal(honest(&x).prefix_memory_bytes, 0);
+    assert_int_equal(x.s->keep_to, PROMPT);
+    assert_int_equal(go_on(&x, ids, A_TOKENS, want), PROMPT);
+    CHECK(sluice_session_keep(x.s, &err));
+    memory = plenty;
+    for (int i = 0; i < 20; i++) (void)look(&x, 6);
+    assert_false(sluice_idle(x.e, 50));
+    assert_int_equal(x.s->keep_to, 0);
+    assert_true(honest(&x).prefix_memory_bytes > 0);
+    again(&x);
+    assert_int_equal(go_on(&x, ids, A_TOKENS, want), A_TOKENS - 1);
+    close_engine(&x);
+    free(want);
+}
+
 static void test_options(void **state)
 {
     struct subject x;
@@ -479,6 +691,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_small, begin, end),
         cmocka_unit_test_setup_teardown(test_pieces, begin, end),
         cmocka_unit_test_setup_teardown(test_damage, begin, end),
+        cmocka_unit_test_setup_teardown(test_pressure, begin, end),
+        cmocka_unit_test_setup_teardown(test_pressure_waits, begin, end),
+        cmocka_unit_test_setup_teardown(test_pressure_before_the_copy, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -356,12 +356,108 @@ static void test_files(void **unused)
     end();
 }
 
+/* Lets so many leave that n pages are enough, and takes the rest away. What lies behind is spoiled. */
+static void limit(uint32_t n)
+{
+    while (tree.n_pages > n && leave()) continue;
+    const uint32_t got = prefix_tree_limit(&tree, n);
+    assert_true(got >= n || got == tree.n_pages_max);
+    assert_int_equal(got, tree.n_pages_limit);
+    memset(tree.pages + got * tree.page_bytes, 0xee, (tree.n_pages_max - got) * tree.page_bytes);
+}
+
+static void is_spoiled(void)
+{
+    const uint8_t *at = tree.pages + tree.n_pages_limit * tree.page_bytes,
+                  *end = tree.pages + tree.n_pages_max * tree.page_bytes;
+    for (; at < end; at++)
+        if (*at != 0xee) fail_msg("a page behind the limit was used");
+}
+
+/* The end of the block is taken away and given back while texts come and go: nothing there is used, what stays keeps
+ * its bytes, and what is pinned or being written is not moved. */
+static void test_limits(void **unused)
+{
+    static int32_t texts[40][TEXT_MAX];
+    size_t n[40] = {0};
+    uint32_t moved = 0, in_the_way = 0;
+    begin(1 << 18, false);
+    for (unsigned round = 0; round < 300; round++) {
+        const uint32_t a = below(40), b = below(40);
+        int32_t ids[TEXT_MAX];
+        n[a] = invent(ids, texts[b], n[b]);
+        memcpy(texts[a], ids, n[a] * sizeof *ids);
+        (void)keep(ids, n[a]);
+        if (round % 5 == 0) {
+            struct prefix_match m;
+            uint32_t first = PREFIX_NONE, last = PREFIX_NONE;
+            prefix_tree_find(&tree, texts[b], n[b], &m);
+            if (m.run != PREFIX_NONE) {
+                prefix_tree_pin(&tree, m.run);
+                last = first = prefix_at(&tree, m.run)->page;
+                while (tree.next_page[last] != PREFIX_NONE) last = tree.next_page[last];
+            }
+            const uint32_t before = tree.n_pages, wanted = below(tree.n_pages_max + 1);
+            limit(wanted);
+            moved += tree.n_pages == before && tree.n_pages;
+            if (m.run != PREFIX_NONE) {
+                assert_int_equal(prefix_at(&tree, m.run)->page, first);
+                assert_true(last < tree.n_pages_limit);
+                in_the_way += tree.n_pages_limit > wanted && tree.n_pages < tree.n_pages_limit;
+                prefix_tree_unpin(&tree, m.run);
+            }
+        }
+        for (unsigned k = 0; k < 40; k++) { /* a beginning of each, as far as it is there */
+            struct prefix_match m;
+            prefix_tree_find(&tree, texts[k], n[k], &m);
+            check_rows(m.run, texts[k], m.n);
+        }
+        is_spoiled();
+        prefix_tree_check(&tree);
+    }
+    assert_true(moved > 5 && in_the_way > 5);
+    limit(0);
+    assert_int_equal(tree.n_items, 0);
+    assert_int_equal(keep(texts[0], n[0]), 0);
+    limit(tree.n_pages_max);
+    for (unsigned k = 0; !n[k]; k++) n[0] = n[k + 1], memcpy(texts[0], texts[k + 1], sizeof texts[0]);
+    assert_int_equal(keep(texts[0], n[0]), n[0]);
+    end();
+}
+
+/* Of those that may leave, those on the disk too, by rank. */
+static void test_spare(void **unused)
+{
+    uint32_t items[20], spare[8];
+    begin(1 << 17, false);
+    for (int32_t k = 0; k < 20; k++) {
+        items[k] = prefix_tree_add(&tree, PREFIX_NONE, 0, &k, 1);
+        assert_true(prefix_tree_room(&tree, items[k], 100));
+        if (k % 2) {
+            prefix_tree_set_file(&tree, items[k], PREFIX_FILE_DUE);
+            prefix_tree_set_file(&tree, items[k], k == 3 ? PREFIX_FILE_WRITING : PREFIX_FILE_THERE);
+        }
+        prefix_tree_rank(&tree, items[k], (double)(k * 7 % 20));
+        if (k != 5) prefix_tree_unpin(&tree, items[k]);
+    }
+    assert_int_equal(prefix_tree_spare_bytes(&tree), 8 * tree.page_bytes);
+    assert_int_equal(prefix_tree_spare(&tree, spare, 8), 8);
+    assert_int_equal(prefix_tree_spare(&tree, spare, 3), 3);
+    /* ranks of 1, 7, 9, 11, 13, 15, 17, 19: 7, 9, 3, 17, 11, 5, 19, 13 */
+    assert_int_equal(spare[0], items[9]);
+    assert_int_equal(spare[1], items[15]);
+    assert_int_equal(spare[2], items[1]);
+    prefix_tree_unpin(&tree, items[5]);
+    prefix_tree_set_file(&tree, items[3], PREFIX_FILE_THERE);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random), cmocka_unit_test(test_small), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_states), cmocka_unit_test(test_ranks), cmocka_unit_test(test_often_used),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_small),  cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_states), cmocka_unit_test(test_ranks),  cmocka_unit_test(test_often_used),
+        cmocka_unit_test(test_files),  cmocka_unit_test(test_limits), cmocka_unit_test(test_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

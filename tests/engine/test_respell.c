@@ -31,7 +31,7 @@ static struct world open_world(bool kept)
     struct sluice_options o = support_options(model);
     o.ctx = 256;
     if (kept) o.prefix_memory = "64M";
-    must(sluice_engine_open(&o, &w.engine, &err), &err);
+    must(engine_open(support_steady(), &o, &w.engine, &err), &err);
     must(sluice_session_open(w.engine, &w.session, &err), &err);
     for (int32_t id = 0; (size_t)id < text_n_vocab(w.engine->tokenizer) && w.special < 0; id++)
         if (text_is_control(w.engine->tokenizer, id)) w.special = id;

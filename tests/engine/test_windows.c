@@ -51,7 +51,7 @@ static const struct model_window *ring(const struct subject *x) { return &x->s->
 
 static void open_engine(struct subject *x)
 {
-    CHECK(engine_open(os_system(), &x->o, &x->e, &err));
+    CHECK(engine_open(support_steady(), &x->o, &x->e, &err));
     CHECK(sluice_session_open(x->e, &x->s, &err));
     assert_true(ring(x)->rows > 0 && ring(x)->rows % 64 == 0 && 2 * ring(x)->rows < x->n);
 }
@@ -79,7 +79,7 @@ static void begin(struct subject *x, size_t model, uint32_t chunk)
     x->o.threads = 1;
     x->o.ctx = TOKENS; /* with chunks of 512 no ring would be smaller */
     sluice_session *s;
-    CHECK(engine_open(os_system(), &x->o, &x->e, &err));
+    CHECK(engine_open(support_steady(), &x->o, &x->e, &err));
     CHECK(sluice_session_open(x->e, &s, &err));
     assert_int_equal(s->kv.state.window.rows, 0);
     x->n_vocab = x->e->model->hp.n_vocab;
@@ -295,7 +295,7 @@ static void test_prefixes(void **state)
         /* All rows: other payloads, none of which is taken for these. */
         x.o.ctx = TOKENS;
         x.o.chunk = 0;
-        CHECK(engine_open(os_system(), &x.o, &x.e, &err));
+        CHECK(engine_open(support_steady(), &x.o, &x.e, &err));
         CHECK(sluice_session_open(x.e, &x.s, &err));
         assert_int_equal(reuse(&x, 50), 0);
         end(&x);

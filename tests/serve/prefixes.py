@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 from server_rig import Server
 
 CHAT = "/v1/chat/completions"
+MEMORY = 16 << 20  # --prefix-memory
 TALK = [
     "Call me Ishmael. Some years ago, never mind how long precisely,",
     "having little or no money in my purse,",
@@ -30,7 +31,7 @@ class Prefixes(unittest.TestCase):
     def setUp(self):
         shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = tempfile.mkdtemp(prefix="sluice-prefixes-", dir=shm)
-        self.words = ("--ctx", "512", "--memory", "400M", "--prefix-memory", "16M", "--kv-dir", self.folder)
+        self.words = ("--ctx", "512", "--memory", "400M", "--prefix-memory", str(MEMORY), "--kv-dir", self.folder)
 
     def tearDown(self):
         shutil.rmtree(self.folder)
@@ -40,6 +41,12 @@ class Prefixes(unittest.TestCase):
         usage = got["usage"]
         return (got["choices"][0]["message"]["content"], usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"],
                 usage["completion_tokens"])
+
+    def room(self, server):
+        """What is known can be counted only where no prefix had to leave because others need the machine's memory."""
+        if server.metric("prefix_memory_limit_bytes") < MEMORY:
+            server.stop()
+            self.skipTest("memory is short on this machine: prefixes gave some back")
 
     def talk(self, server, turns):
         """Asks turn by turn; (answer, tokens of the prompt, of them known, tokens of the answer) of each."""
@@ -53,16 +60,19 @@ class Prefixes(unittest.TestCase):
     def test_turns_edits_and_restarts(self):
         server = Server(*self.words)
         first = self.talk(server, TALK)
+        self.room(server)
         for before, now in zip(first, first[1:]):
             self.assertEqual(now[2], before[1] + before[3] - 1)  # nobody has asked for what follows an answer's last token
             self.assertLess(now[2], now[1])
         edited = self.talk(server, TALK[:2] + ["Something else."])  # an edit of the third turn
+        self.room(server)
         self.assertEqual([e[0] for e in edited[:2]], [f[0] for f in first[:2]])
         self.assertGreaterEqual(edited[2][2], first[1][1])
         self.assertGreater(server.metric("prefix_nodes"), 0)
         server.stop()
         server = Server(*self.words)
         again = self.talk(server, TALK)
+        self.room(server)
         self.assertEqual([a[0] for a in again], [f[0] for f in first])
         for prompt in again:
             self.assertEqual(prompt[2], prompt[1] - 1)  # all but the last, whose logits are needed
@@ -77,6 +87,7 @@ class Prefixes(unittest.TestCase):
             was = now
             time.sleep(0.3)
             now = server.metric("prefill_tokens_total") + server.metric("decode_tokens_total")
+        self.room(server)
         return now
 
     def test_forty_turns_compute_each_token_once(self):
