@@ -106,7 +106,8 @@ void expert_guess(struct expert_cache *c, enum expert_source source, bool sure, 
 /* Reads an expert into memory that nobody uses yet (never by eviction); false: there is none, or too much is on its
  * way, or its layer is being wanted. Already there, or on its way: true. */
 bool expert_warm(struct expert_cache *c, uint32_t key);
-/* Waits until the warm-up reads under way have ended, at most about wait_ns; the number of those left. */
+/* Waits until the warm-up reads under way have ended, at most about wait_ns, however long a read takes (but with the
+ * sync back end, where the caller reads); the number of those left. */
 uint32_t expert_warm_wait(struct expert_cache *c, uint64_t wait_ns);
 /* Gives up what guesses and warm-up have asked for and no read has begun for. */
 void expert_guesses_drop(struct expert_cache *c);

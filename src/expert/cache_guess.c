@@ -12,8 +12,10 @@
 #include "base/assert.h"
 
 #include <string.h>
+#include <time.h>
 
 #define GUESS_READS_MAX 8      /* nobody's reads under way at once, up to which a guess that is not sure begins */
+#define WARM_POLL_NS 200000u   /* between two looks at the reads of a warm-up */
 #define WARM_READS_MAX 48      /* enough to fill the disk's queue */
 #define PREFILL_LARGE 32       /* tokens of a step from which decode's experts are protected */
 #define DECODE_WINDOW 256u     /* tokens that decode's working set goes back */
@@ -196,14 +198,19 @@ bool expert_warm(struct expert_cache *c, uint32_t key)
     return cache_submit(c, n, NULL) == SLUICE_OK;
 }
 
+/* Asks again and again: io_poll's own wait lasts as long as one read does, which on a busy disk is seconds, and
+ * somebody may be typing. */
 uint32_t expert_warm_wait(struct expert_cache *c, uint64_t wait_ns)
 {
-    const uint64_t end = c->os->now_ns(c->os->user) + wait_ns;
+    const uint64_t begin = c->os->now_ns(c->os->user);
     cache_poll(c, false);
-    while (c->n_guessing > 0 && c->os->now_ns(c->os->user) < end) {
-        uint64_t before = c->stats.wait_ns;
-        cache_poll(c, true);
-        c->stats.wait_ns = before; /* nobody computes meanwhile */
+    while (c->n_guessing > 0) {
+        const uint32_t before = c->n_guessing;
+        const uint64_t waited = c->os->now_ns(c->os->user) - begin;
+        if (waited >= wait_ns) break;
+        const uint64_t pause = wait_ns - waited < WARM_POLL_NS ? wait_ns - waited : WARM_POLL_NS;
+        cache_poll(c, false);
+        if (c->n_guessing == before) nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
     }
     return c->n_guessing;
 }

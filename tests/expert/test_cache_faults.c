@@ -243,6 +243,29 @@ static void test_first_parts_first(void **state)
     }
 }
 
+/* Who waits a little for a warm-up gets back while its read hangs: a line may have been typed meanwhile. */
+static void test_warm_wait_ends(void **state)
+{
+    (void)state;
+    enum io_backend backends[3];
+    unsigned n = hanging_backends(backends);
+    for (unsigned b = 0; b < n; b++) {
+        struct cache_rig r;
+        begin(&r, backends[b], 1, 0, 0);
+        fault_add(&r.fault, (struct fault_rule){.kind = FAULT_HANG, .nth = 1, .count = FAULT_ALWAYS});
+        assert_true(expert_warm(r.cache, expert_catalog_key(r.catalog, 0, 4)));
+        fault_wait_hung(&r.fault, 1);
+        assert_int_equal(expert_warm_wait(r.cache, 1000000), 1); /* not until it is stuck, which would leave none */
+        assert_int_equal(expert_warm_wait(r.cache, 0), 1);
+        expert_cache_check(r.cache);
+        fault_release(&r.fault);
+        assert_int_equal(expert_warm_wait(r.cache, UINT64_C(60000000000)), 0);
+        assert_true(expert_resident(r.cache, 0, 4));
+        expert_cache_check(r.cache);
+        rig_end(&r);
+    }
+}
+
 /* A want that is given up while reads are on their way: they finish into their slots and are not read again. */
 static void test_abort_while_reading(void **state)
 {
@@ -524,6 +547,7 @@ int main(void)
         cmocka_unit_test(test_short_reads),
         cmocka_unit_test(test_truncated_file),
         cmocka_unit_test(test_first_parts_first),
+        cmocka_unit_test(test_warm_wait_ends),
         cmocka_unit_test(test_abort_while_reading),
         cmocka_unit_test(test_stuck_then_released),
         cmocka_unit_test(test_quarantine_below_the_floor),
