@@ -104,16 +104,16 @@ static void plan_print(const struct open_model *m, struct report *r, const struc
 }
 
 /* A server has its vocabulary twice, and the ledger measures the process as it stands. */
-static enum sluice_status open_vocabulary(const struct cli_options *o, struct report *r, sluice_engine **out,
-                                          struct sluice_error *err)
+static enum sluice_status open_vocabulary(const struct cli_options *o, sluice_engine **out, struct sluice_error *err)
 {
     struct sluice_options engine, vocabulary;
     *out = NULL;
     if (!cli_flag(o, OPT_SERVE)) return SLUICE_OK;
-    enum sluice_status status = open_options(o, OPEN_PLAN, 0, 0, r, &engine, err);
-    if (status) return status;
+    sluice_options_init(&engine);
+    engine.model_path = cli_text(o, OPT_MODEL);
+    engine.pre = cli_text(o, OPT_PRE);
     serve_vocabulary_options(&engine, &vocabulary); /* without a log: the other engine says it all */
-    status = sluice_engine_open(&vocabulary, out, err);
+    enum sluice_status status = sluice_engine_open(&vocabulary, out, err);
     if (status) *out = NULL;
     return status;
 }
@@ -127,7 +127,7 @@ int command_plan(const struct cli_options *o)
     report_init(&r, o);
     struct estimate e;
     double disk = 0;
-    enum sluice_status status = open_vocabulary(o, &r, &vocabulary, &err);
+    enum sluice_status status = open_vocabulary(o, &vocabulary, &err);
     if (!status) status = open_model(o, OPEN_PLAN, 0, 0, &r, &m, &err);
     if (!status) status = doctor_find_disk(o, &r, &disk, &err); /* the ledger was made before this took memory */
     if (!status && disk > 0) estimate_make(&m, disk, &e);

@@ -161,6 +161,8 @@ class Known(Folder):
         self.assertEqual((run_alone["sessions"], serve["sessions"]), (1, 3))
         process = [next(r["bytes"] for r in x["rows"] if r["name"] == "process and tokenizer") for x in (run_alone, serve)]
         self.assertGreater(process[1], process[0] + (3 << 20))  # a second vocabulary, and what schemas need
+        said = run("plan", "--serve", *words, "--threads", "256")[1].decode()
+        self.assertLessEqual(said.count("256 threads on"), 1, said)
         for alone in (["--sessions", "3"], ["--max-body", "2"]):
             self.assertIn("--serve", run("plan", "-m", DEMO, *alone, code=2)[1].decode())
         run("plan", "-m", DEMO, env={"SLUICE_SESSIONS": "3", "SLUICE_MAX_BODY": "2"})
