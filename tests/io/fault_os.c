@@ -32,8 +32,9 @@ static bool begin_read(struct fault_os *f, int fd, const void *dst, size_t bytes
         *out = *rule;
         found = true;
     }
-    os_mutex_unlock(f->mutex);
+    /* Before another read is counted: what is counted later finds the file as it is now. */
     if (found && out->kind == FAULT_CUT && truncate(out->path, (off_t)out->bytes)) found = false;
+    os_mutex_unlock(f->mutex);
     return found;
 }
 

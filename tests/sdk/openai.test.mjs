@@ -223,7 +223,7 @@ describe('refusals', () => {
   });
 
   test('the parameter is named', async () => {
-    for (const [more, param] of [[{ temperature: -1 }, 'temperature'], [{ n: 2 }, 'n'], [{ wizardry: 1 }, 'wizardry'], [{ messages: [] }, 'messages'], [{ max_completion_tokens: 0 }, 'max_completion_tokens'],
+    for (const [more, param] of [[{ temperature: -1 }, 'temperature'], [{ n: 9 }, 'n'], [{ wizardry: 1 }, 'wizardry'], [{ messages: [] }, 'messages'], [{ max_completion_tokens: 0 }, 'max_completion_tokens'],
       [{ tools: [{ type: 'web_search' }] }, 'tools'], [{ response_format: { type: 'yaml' } }, 'response_format'], [{ tools, tool_choice: { type: 'function', function: { name: 'nobody' } } }, 'tool_choice']]) {
       const e = await rejected(client.chat.completions.create(say('x', more)), OpenAI.BadRequestError, 400);
       assert.equal(e.param, param);
