@@ -220,10 +220,8 @@ static const struct model_step *narrow(struct model_run *r, const struct model_s
     const struct model_layer_hparams *lh = &r->model->hp.layer[layer];
     const size_t nq = (size_t)lh->n_head * lh->d_head_k;
     const struct model_step *rest = model_narrow(r, s, layer);
-    for (size_t i = 0; i < rest->n_tokens && rest->origin; i++) {
-        model_keep_row(r->scratch.q, nq, rest->origin[i], i);
-        if (r->model->hp.attention.gated) model_keep_row(r->scratch.attn_gate, nq, rest->origin[i], i);
-    }
+    model_narrow_rows(rest, r->scratch.q, nq);
+    if (r->model->hp.attention.gated) model_narrow_rows(rest, r->scratch.attn_gate, nq);
     return rest;
 }
 

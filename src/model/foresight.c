@@ -210,8 +210,8 @@ static void name_for_prompt(struct model_run *r, const struct model_step *s, uin
     if (few && s->want == MODEL_LOGITS_NONE) return; /* nobody gets there */
     if (looks && (few || f->route != FORESIGHT_LAYERS)) n = look_all(r, s, to);
     bool whole = !few && f->route == FORESIGHT_LAYERS;
-    if (!few && f->route == FORESIGHT_BY_COST &&
-        n) { /* what is missing of all, against what is missing of the named ones */
+    if (!few && f->route == FORESIGHT_BY_COST && n) {
+        /* what is missing of all, against what is missing of the named ones */
         const uint32_t n_missing = missing(r, to, f->ids, n);
         whole = n_missing && f->whole_cost * missing(r, to, NULL, n_expert) <= n_missing;
     }

@@ -52,7 +52,7 @@ const struct model_step *model_narrow(struct model_run *r, const struct model_st
     struct model_rest *rest = r->rest;
     if (!model_narrows(r, s, layer)) return s;
     if (rest->of == s) return &rest->step;
-    const size_t n_embd = r->model->hp.n_embd, n = s->want == MODEL_LOGITS_NONE ? 0 : s->n_spans;
+    const size_t n = s->want == MODEL_LOGITS_NONE ? 0 : s->n_spans;
     BASE_ASSERT(n <= MODEL_SPANS_MAX, "a step has at most 64 spans");
     for (size_t i = 0; i < n; i++) {
         const struct model_span *span = &s->spans[i];
@@ -61,7 +61,6 @@ const struct model_step *model_narrow(struct model_run *r, const struct model_st
             (struct model_span){.kv = span->kv, .first = i, .n_tokens = 1, .pos0 = span->pos0 + span->n_tokens - 1};
         rest->ids[i] = s->ids[last];
         rest->origin[i] = (uint32_t)last;
-        model_keep_row(r->scratch.x, n_embd, last, i);
     }
     rest->step = *s;
     rest->step.ids = rest->ids;
@@ -69,6 +68,7 @@ const struct model_step *model_narrow(struct model_run *r, const struct model_st
     rest->step.spans = rest->spans;
     rest->step.origin = rest->origin;
     rest->of = s;
+    model_narrow_rows(&rest->step, r->scratch.x, r->model->hp.n_embd);
     return &rest->step;
 }
 

@@ -71,10 +71,11 @@ static inline bool model_narrows(const struct model_run *r, const struct model_s
     return r->rest && layer + 1 == r->model->hp.n_layer && s->want != MODEL_LOGITS_ALL &&
            (s->want == MODEL_LOGITS_NONE || s->n_tokens != s->n_spans);
 }
-/* Row `from` of a matrix becomes row `to`, which is not behind it. */
-static inline void model_keep_row(float *rows, size_t n, size_t from, size_t to)
+/* Moves the rows, of n floats a token of the whole step, together that belong to the tokens of a rest. */
+static inline void model_narrow_rows(const struct model_step *rest, float *rows, size_t n)
 {
-    if (from != to) memcpy(rows + to * n, rows + from * n, n * sizeof *rows);
+    for (size_t i = 0; i < rest->n_tokens && rest->origin; i++)
+        if (rest->origin[i] != i) memcpy(rows + i * n, rows + rest->origin[i] * n, n * sizeof *rows);
 }
 /* The step as it goes on in the layer when its keys, values and states are stored: itself, or its rest. May be asked
  * again (an attention block narrows before its queries look at anything, its layer asks behind it). */

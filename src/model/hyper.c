@@ -115,8 +115,7 @@ void hyper_split(struct model_run *r, const struct model_step *s, uint32_t layer
 
 void hyper_narrow(struct model_run *r, const struct model_step *rest)
 {
-    for (size_t i = 0; i < rest->n_tokens && rest->origin; i++)
-        model_keep_row(streams_of(r), (size_t)N * r->model->hp.n_embd, rest->origin[i], i);
+    model_narrow_rows(rest, streams_of(r), (size_t)N * r->model->hp.n_embd);
 }
 
 void hyper_end(struct model_run *r, const struct model_step *s)
