@@ -256,7 +256,7 @@ static uint32_t choose_chunk(const struct plan_input *in, const struct choice *c
         const uint32_t longest = chunk_within(in, ctx, min64(CHUNK_READING_MAX, ctx), min64(spare, reading));
         if (longest > chunk) chunk = longest;
     }
-    if (chunk > CHUNK_GRAIN) chunk -= chunk % CHUNK_GRAIN;
+    if (chunk > CHUNK_GRAIN && chunk < ctx) chunk -= chunk % CHUNK_GRAIN;
     return chunk ? chunk : 1;
 }
 

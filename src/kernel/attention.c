@@ -11,7 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define QUERIES_MAX KERNEL_QUERIES_MAX /* of one key head that go through the cache together */
+#define QUERIES_MAX KERNEL_QUERIES_MAX    /* of one key head that go through the cache together */
+#define VALUES_MAX (12 * KERNEL_HEAD_MAX) /* floats of their values: with wide heads they are fewer */
 #define BLOCK KERNEL_ATTENTION_BLOCK
 
 struct attention_job {
@@ -74,26 +75,27 @@ static void soft_cap(float *scores, size_t n, float cap)
     for (size_t i = 0; i < n; i++) scores[i] = cap * math_tanh(scores[i] / cap);
 }
 
-/* exp(x), most often of x = 0. */
-static float part_of(float x) { return x == 0 ? 1.0f : math_exp(x); }
-
-/* A block's sums join those of the blocks before it. */
-static void merge(const struct attention_job *j, struct sums *to, const float *block, float max, float sum)
-{
-    float both = max > to->max ? max : to->max;
-    float old_part = part_of(to->max - both), new_part = part_of(max - both);
-    to->sum = fmaf(sum, new_part, to->sum * old_part);
-    j->table->attn_merge(to->acc, block, old_part, new_part, j->a->d_head_v);
-    to->max = both;
-}
-
-/* Positions [begin, end) of one block for n queries that see all of them, and no others of the block. */
-static void queries_block(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
-                          size_t begin, size_t end, float *const *values, float *max, float *sum)
+/* Adds n positions' values, times p, to those of n queries. */
+static void queries_values(const struct attention_job *j, const float (*p)[BLOCK], size_t n_queries, const char *v,
+                           size_t v_stride, size_t n, float *const *values)
 {
     const struct kernel_attention *a = j->a;
     const struct kernel_table *t = j->table;
-    const size_t n = end - begin;
+    if (t->attn_values_many)
+        t->attn_values_many(a->v_type, p, n_queries, v, v_stride, a->d_head_v, n, values);
+    else
+        for (size_t i = 0; i < n_queries; i++) t->attn_values(a->v_type, p[i], v, v_stride, a->d_head_v, n, values[i]);
+}
+
+/* Positions of one block for n queries that see it from `begin` on, each up to its own of ends[n_queries], which
+ * ascend. Scores beyond a query's own end are computed with those of the others and left alone; values beyond the first
+ * end are added to the sums of those that see them alone. */
+static void queries_block(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
+                          size_t begin, const size_t *ends, float *const *values, float *max, float *sum)
+{
+    const struct kernel_attention *a = j->a;
+    const struct kernel_table *t = j->table;
+    const size_t n_all = ends[0] - begin, n = ends[n_queries - 1] - begin; /* seen by all, by the last */
     const size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
     const size_t row = a->ring ? begin % a->ring : begin; /* a block's rows lie together */
     const char *k = (const char *)a->k + row * k_stride + head_kv * j->k_row_bytes;
@@ -108,14 +110,17 @@ static void queries_block(const struct attention_job *j, const struct query *y, 
         for (size_t i = 0; i < n_queries; i++)
             t->attn_scores(a->k_type, x[i].x, &x[i], k, k_stride, a->d_head, n, a->scale, p[i]);
     for (size_t i = 0; i < n_queries; i++) {
-        if (a->softcap != 0) soft_cap(p[i], n, a->softcap);
-        sum[i] = t->exp_sum(p[i], n, &max[i]);
+        if (a->softcap != 0) soft_cap(p[i], ends[i] - begin, a->softcap);
+        sum[i] = t->exp_sum(p[i], ends[i] - begin, &max[i]);
         memset(values[i], 0, a->d_head_v * sizeof(float));
     }
-    if (t->attn_values_many)
-        t->attn_values_many(a->v_type, (const float(*)[BLOCK])p, n_queries, v, v_stride, a->d_head_v, n, values);
-    else
-        for (size_t i = 0; i < n_queries; i++) t->attn_values(a->v_type, p[i], v, v_stride, a->d_head_v, n, values[i]);
+    queries_values(j, (const float(*)[BLOCK])p, n_queries, v, v_stride, n_all, values);
+    for (size_t i = 0, same; i < n_queries; i += same) {
+        for (same = 1; i + same < n_queries && ends[i + same] == ends[i];) same++;
+        if (ends[i] - begin > n_all)
+            queries_values(j, (const float(*)[BLOCK])(const void *)&p[i][n_all], same, v + n_all * v_stride, v_stride,
+                           ends[i] - begin - n_all, values + i);
+    }
 }
 
 /* The part of the block at `first` that a query sees. */
@@ -125,36 +130,41 @@ static void seen_of_block(const struct query *y, size_t first, size_t *begin, si
     *end = y->n_positions - first < BLOCK ? y->n_positions : first + BLOCK;
 }
 
-/* How many of the n queries, from the first one on, see the same of the block at `first`; 0: it sees nothing of it. */
-static size_t see_the_same(const struct query *y, size_t n, size_t first, size_t *begin, size_t *end)
+/* How many of the n queries, from the first one on, see the block at `first` from the same position on; 0: it sees
+ * nothing of it. ends: [n], ascending. */
+static size_t see_together(const struct query *y, size_t n, size_t first, size_t *begin, size_t *ends)
 {
     if (first >= y->n_positions || first + BLOCK <= y->begin) return 0;
-    size_t same = 1, b, e;
-    seen_of_block(y, first, begin, end);
-    for (; same < n && first < y[same].n_positions && first + BLOCK > y[same].begin; same++) {
-        seen_of_block(&y[same], first, &b, &e);
-        if (b != *begin || e != *end) break;
+    size_t together = 1, b;
+    seen_of_block(y, first, begin, ends);
+    for (; together < n && first < y[together].n_positions && first + BLOCK > y[together].begin; together++) {
+        seen_of_block(&y[together], first, &b, &ends[together]);
+        if (b != *begin || ends[together] < ends[together - 1]) break;
     }
-    return same;
+    return together;
 }
 
-/* The block at `first`: neighbours that see the same of it go together. */
+/* Floats from a query's values to the next one's. */
+static size_t values_row(size_t d_head_v) { return (d_head_v + 7) / 8 * 8; }
+
+/* The block at `first`: neighbours that see it from the same position on go together. */
 static void block_all(const struct attention_job *j, const struct query *y, struct sums *to, size_t n, size_t head_kv,
                       size_t first)
 {
-    _Alignas(32) float block[QUERIES_MAX][KERNEL_HEAD_MAX];
+    _Alignas(32) float block[VALUES_MAX];
+    const size_t row = values_row(j->a->d_head_v);
     float max[QUERIES_MAX], sum[QUERIES_MAX], *values[QUERIES_MAX];
-    for (size_t i = 0, same; i < n; i += same ? same : 1) {
-        size_t begin, end;
-        same = see_the_same(y + i, n - i, first, &begin, &end);
-        for (size_t t = i; t < i + same; t++) values[t] = begin == y[t].begin ? to[t].acc : block[t];
-        if (same) queries_block(j, y + i, same, head_kv, begin, end, values + i, max + i, sum + i);
-        for (size_t t = i; t < i + same; t++) {
+    for (size_t i = 0, together; i < n; i += together ? together : 1) {
+        size_t begin, ends[QUERIES_MAX];
+        together = see_together(y + i, n - i, first, &begin, ends);
+        for (size_t t = i; t < i + together; t++) values[t] = begin == y[t].begin ? to[t].acc : block + t * row;
+        if (together) queries_block(j, y + i, together, head_kv, begin, ends, values + i, max + i, sum + i);
+        for (size_t t = i; t < i + together; t++) {
             if (begin == y[t].begin) {
                 to[t].max = max[t];
                 to[t].sum = sum[t];
             } else {
-                merge(j, &to[t], block[t], max[t], sum[t]);
+                j->table->attn_join(to[t].acc, &to[t].max, &to[t].sum, block + t * row, max[t], sum[t], j->a->d_head_v);
             }
         }
     }
@@ -254,11 +264,11 @@ static void split_block(const struct attention_job *j, size_t item, size_t block
         values[i] = place_of(j, item, block, i, &heads[i]);
         heads[i]->seen = 0;
     }
-    for (size_t i = 0, same; i < n; i += same ? same : 1) {
-        size_t begin, end;
-        same = see_the_same(y + i, n - i, first, &begin, &end);
-        if (same) queries_block(j, y + i, same, head_kv, begin, end, values + i, max + i, sum + i);
-        for (size_t t = i; t < i + same; t++)
+    for (size_t i = 0, together; i < n; i += together ? together : 1) {
+        size_t begin, ends[QUERIES_MAX];
+        together = see_together(y + i, n - i, first, &begin, ends);
+        if (together) queries_block(j, y + i, together, head_kv, begin, ends, values + i, max + i, sum + i);
+        for (size_t t = i; t < i + together; t++)
             *heads[t] = (struct place){.max = max[t], .sum = sum[t], .seen = 1, .first = begin == y[t].begin};
     }
 }
@@ -280,7 +290,7 @@ static void split_merge(const struct attention_job *j, size_t item)
                 to.sum = head->sum;
                 memcpy(to.acc, block, d * sizeof *block);
             } else {
-                merge(j, &to, block, head->max, head->sum);
+                j->table->attn_join(to.acc, &to.max, &to.sum, block, head->max, head->sum, d);
             }
         }
         all->max = to.max;
@@ -324,7 +334,7 @@ static bool split_plan(struct attention_job *j, struct split *s, struct kernel_p
 {
     size_t bytes;
     s->scratch = kernel_pool_scratch(pool, &bytes);
-    s->place_floats = HEAD_FLOATS + (j->a->d_head_v + 7) / 8 * 8;
+    s->place_floats = HEAD_FLOATS + values_row(j->a->d_head_v);
     s->first_block = first_seen(j->a, j->a->pos0) / BLOCK;
     s->end_block = (j->a->pos0 + j->a->n_tokens + BLOCK - 1) / BLOCK;
     const size_t n_blocks = s->end_block - s->first_block,
@@ -369,7 +379,8 @@ void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attent
                               .v_row_bytes = kv_row_bytes(a->v_type, a->d_head_v)};
     const size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
     struct split split;
-    share_out(&j, QUERIES_MAX, n_queries);
+    const size_t fit = VALUES_MAX / values_row(a->d_head_v);
+    share_out(&j, fit < QUERIES_MAX ? fit : QUERIES_MAX, n_queries);
     atomic_init(&j.next, 0);
     if (n_workers > 1 && uneven(j.n_items, n_workers) && split_plan(&j, &split, k->pool)) {
         split_rounds(&j, k->pool);

@@ -149,8 +149,22 @@ static bool check_elementwise(struct check *c)
     COMPARE(scale, (p, 0.3f, N_ELEMENTS), (q, 0.3f, N_ELEMENTS));
     COMPARE(softmax, (p, N_ELEMENTS), (q, N_ELEMENTS));
     COMPARE(attn_merge, (p, y, 0.3f, 0.7f, N_ELEMENTS), (q, y, 0.3f, 0.7f, N_ELEMENTS));
+    memcpy(p, x, sizeof p);
+    memcpy(q, x, sizeof q);
+    for (int higher = 0; higher < 2; higher++) {
+        max[0] = max[1] = 0.5f;
+        sum[0] = sum[1] = 2.5f;
+        c->reference->attn_join(p, &max[0], &sum[0], y, 0.25f + (float)higher, 1.5f, N_ELEMENTS);
+        c->level->attn_join(q, &max[1], &sum[1], y, 0.25f + (float)higher, 1.5f, N_ELEMENTS);
+        if (!same(&sum[0], &sum[1], 1) || !same(&max[0], &max[1], 1) || !same(p, q, N_ELEMENTS))
+            return differ(c, "attn_join", NULL);
+    }
     COMPARE(rope, (p, 2, 41, 38, y, y + 19, 0), (q, 2, 41, 38, y, y + 19, 0));
     COMPARE(rope, (p, 2, 41, 38, y, y + 19, 1), (q, 2, 41, 38, y, y + 19, 1));
+    double freq[N_ELEMENTS / 2];
+    for (size_t i = 0; i < N_ELEMENTS / 2; i++) freq[i] = (double)x[i];
+    COMPARE(angles, (977, freq, N_ELEMENTS / 2, p, p + N_ELEMENTS / 2),
+            (977, freq, N_ELEMENTS / 2, q, q + N_ELEMENTS / 2));
     memcpy(p, x, sizeof p);
     memcpy(q, x, sizeof q);
     sum[0] = c->reference->exp_sum(p, N_ELEMENTS, &max[0]);

@@ -39,7 +39,7 @@ struct kernel_acts {
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
 };
 
-#define KERNEL_QUERIES_MAX 12
+#define KERNEL_QUERIES_MAX 18
 
 struct kernel_table {
     enum kernel_level level;
@@ -64,6 +64,8 @@ struct kernel_table {
     /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
      * 1). */
     void (*rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin, int neox);
+    /* cos and sin of pos * freq[i], i < n: math_cos_d and math_sin_d, rounded. */
+    void (*angles)(double pos, const double *freq, size_t n, float *cos, float *sin);
     /* Attention pieces over one block of at most 64 positions for one query head (kernel_attention). kv_type: F32, F16
      * or Q8_0. */
     void (*attn_scores)(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
@@ -77,6 +79,9 @@ struct kernel_table {
     void (*attn_values_many)(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
                              size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
     void (*attn_merge)(float *acc, const float *block, float a, float b, size_t n); /* acc = fma(block, b, acc * a) */
+    /* A block's sums join those of the blocks before it (README.md, "Attention", step 4). acc, block: [n]. */
+    void (*attn_join)(float *acc, float *max, float *sum, const float *block, float block_max, float block_sum,
+                      size_t n);
     void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out);        /* encodes one row into the cache */
 };
 

@@ -71,11 +71,7 @@ static void query_block(const struct rows_job *j, struct query *y, const struct 
         y->sum = sum;
         return;
     }
-    const float both = max > y->max ? max : y->max;
-    const float old_part = math_exp(y->max - both), new_part = math_exp(max - both);
-    y->sum = fmaf(sum, new_part, y->sum * old_part);
-    j->table->attn_merge(y->acc, block, old_part, new_part, a->d_head_v);
-    y->max = both;
+    j->table->attn_join(y->acc, &y->max, &y->sum, block, max, sum, a->d_head_v);
 }
 
 static void query_end(const struct rows_job *j, struct query *y, size_t token, size_t head)

@@ -117,8 +117,10 @@ const struct kernel_table kernel_table_scalar = {
     .exp_sum = kernel_exp_sum_scalar,
     .softmax = kernel_softmax_scalar,
     .rope = kernel_rope_scalar,
+    .angles = kernel_angles_scalar,
     .attn_scores = attn_scores,
     .attn_values = attn_values,
     .attn_merge = kernel_attn_merge_scalar,
+    .attn_join = kernel_attn_join_scalar,
     .store_kv = store_kv,
 };

@@ -69,6 +69,9 @@ KERNEL_DECLARE_SCALAR(NVFP4);
     void kernel_softmax_##level(float *x, size_t n);                                                            \
     void kernel_rope_##level(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos,           \
                              const float *sin, int neox);                                                       \
+    void kernel_angles_##level(double pos, const double *freq, size_t n, float *cos, float *sin);               \
+    void kernel_attn_join_##level(float *acc, float *max, float *sum, const float *block, float block_max,      \
+                                  float block_sum, size_t n);                                                   \
     void kernel_attn_merge_##level(float *acc, const float *block, float a, float b, size_t n)
 
 KERNEL_DECLARE_ELEMENTWISE(scalar);

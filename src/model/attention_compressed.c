@@ -235,7 +235,7 @@ static void keep_rows(const struct job *job, const struct compressor *c)
         float *out = c->out + i * c->d;
         if ((last + 1) % c->ratio) continue;
         r->kernel.table->rms_norm(out, c->norm, c->d, hp->norm_eps, out);
-        model_rope_angles_at(rope, r->scratch.freq, first, cos, sin);
+        model_rope_angles_at(r->kernel.table, rope, r->scratch.freq, first, cos, sin);
         r->kernel.table->rope(out + c->d - 2 * half, 1, 2 * half, 2 * half, cos, sin, false);
         r->kernel.table->store_kv(job->span->kv->type, out, c->d, c->row + first / c->ratio * c->stride_bytes);
     }

@@ -45,19 +45,18 @@ static const float *factors_of(const struct model *m, const struct model_rope *r
     return model_vector(m->hp.n_ctx_train > rope->n_ctx_orig ? &m->rope_long : &m->rope_short);
 }
 
-void model_rope_angles_at(const struct model_rope *rope, const double *freq, size_t pos, float *cos, float *sin)
+void model_rope_angles_at(const struct kernel_table *table, const struct model_rope *rope, const double *freq,
+                          size_t pos, float *cos, float *sin)
 {
-    for (size_t i = 0; i < rope->n_rot / 2; i++) {
-        const double angle = (double)pos * freq[i];
-        cos[i] = (float)math_cos_d(angle);
-        sin[i] = (float)math_sin_d(angle);
-        if (rope->magnitude == 1) continue;
-        cos[i] *= rope->magnitude;
-        sin[i] *= rope->magnitude;
-    }
+    const size_t half = rope->n_rot / 2;
+    table->angles((double)pos, freq, half, cos, sin);
+    if (rope->magnitude == 1) return;
+    table->scale(cos, rope->magnitude, half);
+    table->scale(sin, rope->magnitude, half);
 }
 
 struct angles_job {
+    const struct kernel_table *table;
     const struct model_rope *rope;
     const struct model_step *s;
     const double *freq;
@@ -71,7 +70,7 @@ static void turn_tokens(void *arg, unsigned worker, unsigned n_workers)
     size_t begin, end;
     kernel_pool_range(worker, n_workers, j->s->n_tokens, 1, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        model_rope_angles_at(j->rope, j->freq, model_pos(model_span_of(j->s, t), t), j->cos + t * half,
+        model_rope_angles_at(j->table, j->rope, j->freq, model_pos(model_span_of(j->s, t), t), j->cos + t * half,
                              j->sin + t * half);
 }
 
@@ -81,7 +80,8 @@ void model_rope_angles(struct model_run *r, const struct model_step *s)
     struct model_scratch *sc = &r->scratch;
     for (uint32_t set = 0; set < hp->n_ropes; set++) {
         const struct model_rope *rope = &hp->ropes[set];
-        struct angles_job job = {.rope = rope, .s = s, .freq = sc->freq, .cos = sc->cos[set], .sin = sc->sin[set]};
+        struct angles_job job = {
+            .table = r->kernel.table, .rope = rope, .s = s, .freq = sc->freq, .cos = sc->cos[set], .sin = sc->sin[set]};
         model_rope_frequencies(rope, factors_of(r->model, rope), sc->freq);
         kernel_pool_run_parts(r->kernel.pool, s->n_tokens, turn_tokens, &job);
     }

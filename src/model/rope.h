@@ -9,6 +9,7 @@ void model_rope_frequencies(const struct model_rope *rope, const float *factors,
 /* Angles of the step's positions into scratch.cos and scratch.sin, for every set of the model; once a step. */
 void model_rope_angles(struct model_run *r, const struct model_step *s);
 /* The same for one position; freq: of the set. cos, sin: [n_rot / 2]. */
-void model_rope_angles_at(const struct model_rope *rope, const double *freq, size_t pos, float *cos, float *sin);
+void model_rope_angles_at(const struct kernel_table *table, const struct model_rope *rope, const double *freq,
+                          size_t pos, float *cos, float *sin);
 
 #endif

@@ -215,17 +215,22 @@ static void test_nan_stays_visible(void **state)
     struct kernel_pool *pool;
     struct sluice_error err;
     assert_int_equal(kernel_pool_create(2, &pool, &err), SLUICE_OK);
-    cache_make(&c, &s, &seed);
-    uint16_t nan_bits = 0x7e00;
-    memcpy(c.k + 70 * c.k_bytes + 6, &nan_bits, sizeof nan_bits);
     static float out[100 * 2 * 32];
-    for (size_t level = 0; level < N_LEVELS; level++) {
-        struct kernel_ctx k = {.table = level_table(levels[level]), .pool = pool};
-        if (!k.table) continue;
-        run(&k, &c, 0, 100, out);
-        for (size_t i = 0; i < 100 * 2 * 32; i++) assert_true((out[i] != out[i]) == (i / 64 >= 70));
+    for (int values = 0; values < 2; values++) { /* queries before it share its block */
+        cache_make(&c, &s, &seed);
+        uint16_t nan_bits = 0x7e00;
+        if (values)
+            for (size_t e = 0; e < 32; e++) memcpy(c.v + 70 * c.v_bytes + 2 * e, &nan_bits, sizeof nan_bits);
+        else
+            memcpy(c.k + 70 * c.k_bytes + 6, &nan_bits, sizeof nan_bits);
+        for (size_t level = 0; level < N_LEVELS; level++) {
+            struct kernel_ctx k = {.table = level_table(levels[level]), .pool = pool};
+            if (!k.table) continue;
+            run(&k, &c, 0, 100, out);
+            for (size_t i = 0; i < 100 * 2 * 32; i++) assert_true((out[i] != out[i]) == (i / 64 >= 70));
+        }
+        cache_free(&c);
     }
-    cache_free(&c);
     kernel_pool_destroy(pool);
 }
 

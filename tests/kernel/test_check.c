@@ -72,6 +72,17 @@ static void wrong_attn_merge(float *acc, const float *block, float a, float b, s
 {
     scalar_table()->attn_merge(acc, block, b, a, n);
 }
+static void wrong_attn_join(float *acc, float *max, float *sum, const float *block, float block_max, float block_sum,
+                            size_t n)
+{
+    scalar_table()->attn_join(acc, max, sum, block, block_max, block_sum, n);
+    if (block_max < *max) nudge(sum); /* when the old part is the larger one */
+}
+static void wrong_angles(double pos, const double *freq, size_t n, float *cos_, float *sin_)
+{
+    scalar_table()->angles(pos, freq, n, cos_, sin_);
+    nudge(sin_ + n - 1);
+}
 static void wrong_attn_scores(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
                               size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores)
 {
@@ -166,6 +177,8 @@ static void test_functions(void **state)
     EXPECT_REFUSAL(softmax);
     EXPECT_REFUSAL(rope);
     EXPECT_REFUSAL(attn_merge);
+    EXPECT_REFUSAL(attn_join);
+    EXPECT_REFUSAL(angles);
     EXPECT_REFUSAL(attn_scores);
     EXPECT_REFUSAL(attn_values);
     EXPECT_REFUSAL(attn_scores_many);

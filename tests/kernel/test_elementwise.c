@@ -100,6 +100,14 @@ static void compare_elementwise(const struct kernel_table *a, const struct kerne
     CHECK(sum_a = a->exp_sum(p, n, &max_a), sum_b = b->exp_sum(q, n, &max_b), "exp_sum");
     assert_true(same_bits(sum_a, sum_b) && max_a == max_b);
     CHECK(a->attn_merge(p, y, 0.3f, 0.9f, n), b->attn_merge(q, y, 0.3f, 0.9f, n), "attn_merge");
+    for (int i = 0; i < 3; i++) { /* a maximum below the one before, above it, and NaN */
+        const float block_max = i == 2 ? NAN : 0.25f + 0.5f * (float)i;
+        max_a = max_b = 0.5f;
+        sum_a = sum_b = 2.5f;
+        CHECK(a->attn_join(p, &max_a, &sum_a, y, block_max, 1.5f, n),
+              b->attn_join(q, &max_b, &sum_b, y, block_max, 1.5f, n), "attn_join");
+        assert_true(same_bits(sum_a, sum_b) && max_a == max_b);
+    }
 }
 
 static void test_levels(void **state)
@@ -109,6 +117,31 @@ static void test_levels(void **state)
         const struct kernel_table *t = level_table(*name);
         for (size_t n = 1; t && n <= N_MAX; n += n < 70 ? 1 : 63)
             for (int kind = 0; kind < 5; kind++) compare_elementwise(scalar_table(), t, n, kind, &seed);
+    }
+}
+
+static void test_angles(void **state)
+{
+    enum { N = 67 };
+    static const double positions[] = {0, 1, 2, 3, 63, 1024, 4097, 131071, 1048575, 0x1p30, 0x1p31};
+    const struct kernel_table *t = scalar_table();
+    uint64_t seed = 9;
+    for (const char *const *name = other_levels;; t = level_table(*name++)) {
+        for (size_t p = 0; t && p < sizeof positions / sizeof *positions; p++)
+            for (size_t n = 1; n <= N; n++) {
+                double freq[N];
+                float c[N + 1], s[N + 1];
+                c[n] = s[n] = GUARD;
+                for (size_t i = 0; i < n; i++) freq[i] = i == 0 ? 1 : fabs((double)random_float(&seed));
+                t->angles(positions[p], freq, n, c, s);
+                for (size_t i = 0; i < n; i++) {
+                    const double x = positions[p] * freq[i];
+                    if (!same_bits(c[i], (float)math_cos_d(x)) || !same_bits(s[i], (float)math_sin_d(x)))
+                        fail_msg("%s: angle %a: %a, %a", t->name, x, (double)c[i], (double)s[i]);
+                }
+                assert_true(c[n] == GUARD && s[n] == GUARD);
+            }
+        if (!*name) break;
     }
 }
 
@@ -227,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_scalar_is_contract),
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_angles),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_attention_pieces),

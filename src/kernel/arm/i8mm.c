@@ -31,10 +31,12 @@ const struct kernel_table kernel_table_i8mm = {
     .exp_sum = kernel_exp_sum_scalar,
     .softmax = kernel_softmax_scalar,
     .rope = kernel_rope_scalar,
+    .angles = kernel_angles_scalar,
     .attn_scores = kernel_dotprod_attn_scores,
     .attn_values = kernel_neon_attn_values,
     .attn_scores_many = kernel_dotprod_attn_scores_many,
     .attn_values_many = kernel_neon_attn_values_many,
     .attn_merge = kernel_attn_merge_scalar,
+    .attn_join = kernel_attn_join_scalar,
     .store_kv = kernel_neon_store_kv,
 };

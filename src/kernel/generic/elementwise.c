@@ -1,6 +1,7 @@
 /* Elementwise kernels, written once and compiled once an instruction set (KERNEL_LEVEL names it). Every operation is an
  * IEEE float operation or fmaf in an order that the source fixes, and nothing may be contracted, so all copies give the
  * same bits however the compiler vectorises them. Sums have 16 lanes for that reason. */
+#include "base/math_turn.h"
 #include "kernel/tables.h"
 
 #include <math.h>
@@ -176,7 +177,51 @@ void NAME(kernel_rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, co
     }
 }
 
+/* Of which one: mask has either all bits or none. */
+static inline double select_lane(uint64_t mask, double yes, double no)
+{
+    uint64_t a, b;
+    memcpy(&a, &yes, sizeof a);
+    memcpy(&b, &no, sizeof b);
+    a = (a & mask) | (b & ~mask);
+    memcpy(&yes, &a, sizeof yes);
+    return yes;
+}
+
+static inline double negate_lane(uint64_t sign, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits ^= sign;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* math_cos_d and math_sin_d without their branches, so that the loop vectorises. */
+void NAME(kernel_angles)(double pos, const double *freq, size_t n, float *cos, float *sin)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double x = pos * freq[i], known = fabs(x) <= MATH_ANGLE_MAX ? 0.0 : (double)NAN;
+        uint64_t quadrant;
+        const struct math_pair r = math_reduce_angle(x, &quadrant);
+        const double s = math_sin_series(r), c = math_cos_series(r);
+        const uint64_t turned = 0 - (quadrant & 1);
+        cos[i] = (float)(negate_lane((quadrant + 1) << 62 & UINT64_C(1) << 63, select_lane(turned, s, c)) + known);
+        sin[i] = (float)(negate_lane(quadrant << 62 & UINT64_C(1) << 63, select_lane(turned, c, s)) + known);
+    }
+}
+
 void NAME(kernel_attn_merge)(float *acc, const float *block, float a, float b, size_t n)
 {
     for (size_t i = 0; i < n; i++) acc[i] = fmaf(block[i], b, acc[i] * a);
+}
+
+void NAME(kernel_attn_join)(float *acc, float *max, float *sum, const float *block, float block_max, float block_sum,
+                            size_t n)
+{
+    const float both = block_max > *max ? block_max : *max;
+    const float old_part = exp_lane(*max - both), new_part = exp_lane(block_max - both);
+    *sum = fmaf(block_sum, new_part, *sum * old_part);
+    NAME(kernel_attn_merge)(acc, block, old_part, new_part, n);
+    *max = both;
 }

@@ -32,10 +32,12 @@ const struct kernel_table kernel_table_avx2 = {
     .exp_sum = kernel_avx2_exp_sum,
     .softmax = kernel_softmax_avx2,
     .rope = kernel_rope_avx2,
+    .angles = kernel_angles_avx2,
     .attn_scores = kernel_avx2_attn_scores,
     .attn_values = kernel_avx2_attn_values,
     .attn_scores_many = kernel_avx2_attn_scores_many,
     .attn_values_many = kernel_avx2_attn_values_many,
     .attn_merge = kernel_attn_merge_avx2,
+    .attn_join = kernel_attn_join_avx2,
     .store_kv = kernel_avx2_store_kv,
 };

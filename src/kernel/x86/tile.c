@@ -1,14 +1,14 @@
 /* See tile.h. The integer steps cannot saturate: each format's file shows it for its values and its kind. */
 #include "kernel/x86/tile.h"
 
-#define TOKENS AVX2_TILE /* that share unpacked weights; half as many where they stand as words */
+#define TOKENS AVX2_TILE /* that share unpacked weights */
 #define GROUPS 8         /* of 8 rows, that share packed activations */
 #define STEP 3           /* tokens at a time: with 16 rows, as many sums as there are registers for */
 
 /* A slab of the activations of a tile of tokens. */
 struct tile_acts {
-    _Alignas(64) int8_t q[TOKENS][TILE_LEN]; /* TILE_WORDS: half as many rows of words */
-    float d[TOKENS][8];                      /* of each block */
+    _Alignas(64) int8_t q[2 * TOKENS][TILE_LEN]; /* TILE_WORDS: a token has two rows; else the second half is unused */
+    float d[TOKENS][8];                          /* of each block */
     union {
         int16_t pairs[TOKENS][16]; /* blocks of 256: sums of 16 or 32 values */
         float each[TOKENS][8];     /* blocks of 32: the sum of each */
@@ -298,13 +298,12 @@ void kernel_avx2_tile(const struct tile_format *f, AVX2_PRODUCT_ARGS)
 {
     const enum quant_form form = f->block_len == 32 ? QUANT_FORM_32 : QUANT_FORM_256;
     const size_t n_blocks = acts->n / f->block_len, stride = n_blocks * f->block_bytes;
-    const size_t tile = f->kind == TILE_WORDS ? TOKENS / 2 : TOKENS;
     struct avx2_tokens t;
     struct avx2_rows g[GROUPS];
     struct tile_acts x;
     __m256 acc[TOKENS][GROUPS];
-    for (size_t j = 0; j < n_tokens; j += tile) {
-        avx2_tokens_at(&t, form, f->block_len, acts, tokens, j, n_tokens - j < tile ? n_tokens : j + tile, out,
+    for (size_t j = 0; j < n_tokens; j += TOKENS) {
+        avx2_tokens_at(&t, form, f->block_len, acts, tokens, j, n_tokens - j < TOKENS ? n_tokens : j + TOKENS, out,
                        out_stride, out_rows);
         if (acts->n <= TILE_LEN) pack(f, &t, 0, n_blocks, &x);
         for (size_t r = 0; r < n_rows; r += GROUPS * AVX2_ROWS) {
