@@ -82,7 +82,7 @@ struct kernel_table {
     /* A block's sums join those of the blocks before it (README.md, "Attention", step 4). acc, block: [n]. */
     void (*attn_join)(float *acc, float *max, float *sum, const float *block, float block_max, float block_sum,
                       size_t n);
-    void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out);        /* encodes one row into the cache */
+    void (*store_kv)(uint32_t kv_type, const float *x, size_t n, void *out); /* encodes one row into the cache */
 };
 
 /* The best level that the CPU has. level_name: NULL or "auto", or a level's name; one that this CPU lacks is

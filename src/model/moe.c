@@ -8,11 +8,13 @@
 #include "model/norm.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Bytes of weights times rows, of a batch of experts: with more, a dispatch costs little beside its work, and whoever
  * reads has waited long enough. About a millisecond. */
 #define WORK_TOGETHER ((uint64_t)64 << 20)
+#define TOKENS_TOLD_ALONE 32 /* with fewer, telling of their choices costs less than waking the workers */
 
 struct moe_job {
     struct model_run *r;
@@ -189,13 +191,60 @@ static enum sluice_status run_experts(struct moe_job *job, const struct kernel_a
     return SLUICE_OK;
 }
 
-/* To all who go by what is chosen: policy and trace, what other caches would have held, learned heat. */
-static void tell_choice(struct model_run *r, uint32_t layer, uint32_t token, const uint32_t *ids, const float *weights,
-                        uint32_t n)
+/* All who go by what is chosen; none of them knows of the others, so each may be told by another worker. */
+enum listener {
+    POLICY,   /* and the trace */
+    GHOSTS,   /* what other caches would have held */
+    LEARNERS, /* heat, and what comes next */
+    GROUPS,
+    LISTENERS
+};
+
+struct choice_job {
+    struct model_run *r;
+    const struct model_step *s;
+    uint32_t layer, n_used, n_expert;
+    uint32_t n_wanted;
+    atomic_uint next;
+};
+
+static void tell(struct choice_job *j, enum listener who)
 {
-    expert_selected(r->cache, layer, ids, weights, n, token);
-    if (r->ghosts) expert_ghosts_selected(r->ghosts, layer, ids, weights, n, token);
-    if (r->usage) expert_usage_selected(r->usage, layer, ids, n);
+    struct model_run *r = j->r;
+    const struct model_scratch *sc = &r->scratch;
+    const size_t n = j->s->n_tokens, used = j->n_used;
+    if (who == GROUPS) {
+        j->n_wanted = group_by_expert(&r->scratch, n, j->n_expert, j->n_used);
+        return;
+    }
+    if (who == LEARNERS) foresight_learn(r, j->s, j->layer);
+    for (size_t t = 0; t < n; t++) {
+        const uint32_t *ids = sc->ids + t * used, token = j->s->origin ? j->s->origin[t] : (uint32_t)t;
+        const float *weights = sc->weights + t * used;
+        if (who == POLICY) expert_selected(r->cache, j->layer, ids, weights, j->n_used, token);
+        if (who == GHOSTS && r->ghosts) expert_ghosts_selected(r->ghosts, j->layer, ids, weights, j->n_used, token);
+        if (who == LEARNERS && r->usage) expert_usage_selected(r->usage, j->layer, ids, j->n_used);
+    }
+}
+
+static void tell_run(void *arg, unsigned worker, unsigned n_workers)
+{
+    struct choice_job *j = arg;
+    for (unsigned i; (i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < LISTENERS;)
+        tell(j, (enum listener)i);
+}
+
+/* Returns the number of distinct experts. */
+static uint32_t tell_choices(struct model_run *r, const struct model_step *s, uint32_t layer)
+{
+    const struct model_layer_hparams *lh = &r->model->hp.layer[layer];
+    struct choice_job j = {.r = r, .s = s, .layer = layer, .n_used = lh->n_expert_used, .n_expert = lh->n_expert};
+    atomic_init(&j.next, 0);
+    if (s->n_tokens < TOKENS_TOLD_ALONE)
+        tell_run(&j, 0, 1);
+    else
+        kernel_pool_run_parts(r->kernel.pool, LISTENERS, tell_run, &j);
+    return j.n_wanted;
 }
 
 enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, uint32_t layer, struct kernel_acts *acts,
@@ -206,12 +255,8 @@ enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, u
     struct model_scratch *sc = &r->scratch;
     const struct kernel_ctx *k = &r->kernel;
     struct moe_job job = {.r = r, .s = s, .l = l, .lh = &hp->layer[layer], .kind = &hp->moe, .join = join};
-    const size_t n = s->n_tokens;
-    const uint32_t used = job.lh->n_expert_used, n_wanted = group_by_expert(sc, n, job.lh->n_expert, used);
-    for (size_t t = 0; t < n; t++)
-        tell_choice(r, layer, s->origin ? s->origin[t] : (uint32_t)t, sc->ids + t * used, sc->weights + t * used, used);
+    const uint32_t n_wanted = tell_choices(r, s, layer);
     if (r->ghosts) expert_ghosts_want(r->ghosts, layer, sc->wanted, n_wanted);
-    foresight_learn(r, s, layer);
     enum sluice_status st = expert_want(r->cache, layer, sc->wanted, n_wanted, err);
     if (!st) {
         foresight_ahead(r, s, layer);
@@ -225,7 +270,7 @@ enum sluice_status moe_chosen(struct model_run *r, const struct model_step *s, u
         expert_abort(r->cache);
         return st;
     }
-    kernel_pool_run_parts(k->pool, n, combine, &job);
+    kernel_pool_run_parts(k->pool, s->n_tokens, combine, &job);
     return SLUICE_OK;
 }
 
