@@ -167,8 +167,7 @@ static void fill_stats(const sluice_engine *e, struct sluice_stats *out)
         out->lock_skipped_bytes = e->locker.skipped_bytes;
         out->lock_failed_bytes = e->locker.failed_bytes;
     }
-    out->resident_bytes = os_resident_bytes();
-    out->resident_peak_bytes = os_resident_peak_bytes();
+    os_resident(&out->resident_bytes, &out->resident_peak_bytes);
 }
 
 size_t sluice_experts_of(const sluice_engine *e, uint32_t layer, struct sluice_place *out, size_t max)

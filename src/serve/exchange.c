@@ -155,6 +155,17 @@ struct event *exchange_take(struct exchange *x)
     return e;
 }
 
+void exchange_written(struct exchange *x, uint64_t most_ns)
+{
+    struct server *s = x->server;
+    const uint64_t until_ns = server_now_ns() + most_ns;
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
+    pthread_mutex_lock(&s->lock);
+    while (x->request.stream && x->connection && !x->resting)
+        if (pthread_cond_timedwait(&s->written, &s->lock, &until)) break;
+    pthread_mutex_unlock(&s->lock);
+}
+
 bool exchange_gone(struct exchange *x)
 {
     pthread_mutex_lock(&x->server->lock);

@@ -109,6 +109,8 @@ void exchange_push(struct exchange *x, struct event *event);
 void exchange_text(struct exchange *x, enum event_kind kind, size_t call, const char *text, size_t bytes);
 struct event *exchange_take(struct exchange *x); /* lock held; the first event, or NULL. By the HTTP thread */
 void event_free(struct event *event);
+/* Takes the lock. Waits, for so long at most, until a stream's events are written. */
+void exchange_written(struct exchange *x, uint64_t most_ns);
 bool exchange_gone(struct exchange *x);
 bool exchange_full(struct exchange *x); /* a stream whose reader is behind */
 

@@ -175,6 +175,7 @@ static ssize_t read_stream(void *user, uint64_t at, char *out, size_t room)
         if (!e && !gone) {
             x->resting = true;
             MHD_suspend_connection(x->connection);
+            pthread_cond_broadcast(&x->server->written);
         }
         pthread_mutex_unlock(&x->server->lock);
         if (!e) return gone ? MHD_CONTENT_READER_END_WITH_ERROR : 0;
@@ -435,6 +436,7 @@ static void completed(void *user, struct MHD_Connection *c, void **state, enum M
     warden_unwatch(s, x);
     x->connection = NULL;
     x->resting = false;
+    pthread_cond_broadcast(&s->written);
     pthread_mutex_unlock(&s->lock);
     log_request(x, l ? l->status : 0, why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exchange_release(x);

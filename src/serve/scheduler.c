@@ -16,6 +16,8 @@
  */
 #define GRACE_MS 50
 #define PAUSE_MS 20 /* until readers that are behind are looked at again */
+/* The first token's way to its reader takes a tenth of it; one who does not read is not waited for any longer. */
+#define WRITTEN_NS_MAX ((uint64_t)1000000)
 /* After a chunk of a prompt, those that are answering go on for this share of the time that it took. */
 #define DECODE_SHARE 0.5
 
@@ -379,6 +381,13 @@ static size_t prompt_room(const struct scheduler *q)
     return n > 1 && q->info.chunk > shared ? shared : q->info.chunk;
 }
 
+/* Somebody waits for it, and the next step would take every processor from those who bring it. */
+static void first_token(struct scheduler *q, struct job *j)
+{
+    job_token(j, room_of(q, j));
+    if (j->state != JOB_OVER) exchange_written(j->x, WRITTEN_NS_MAX);
+}
+
 static void prompt_chunk(struct scheduler *q, struct job *j)
 {
     struct sluice_error err;
@@ -399,12 +408,12 @@ static void prompt_chunk(struct scheduler *q, struct job *j)
         if (st != SLUICE_CANCELLED) job_fail(j, &err);
         return;
     }
+    j->n_done += n;
+    job_progress(j, j->n_done);
+    if (j->n_done == r->n_ids) first_token(q, j);
     sluice_stats(q->engine, &after);
     chunk_measured(&q->cost, n, took, after.wait_ns - before.wait_ns, after.disk_busy_ns - before.disk_busy_ns);
     atomic_fetch_add(&q->server->metrics.chunks, 1);
-    j->n_done += n;
-    job_progress(j, j->n_done);
-    if (j->n_done == r->n_ids) job_token(j, room_of(q, j));
 }
 
 /* The next job, in turn, whose prompt is not read yet. */
@@ -534,11 +543,7 @@ enum sluice_status scheduler_start(struct server *s, struct scheduler **out, str
     if (!q) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "no memory for the scheduler");
     q->server = s;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    server_cond_init(&q->changed);
     *out = q;
     if (pthread_create(&q->thread, NULL, run, q) == 0) return SLUICE_OK;
     *out = NULL;

@@ -35,6 +35,15 @@ uint64_t server_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+void server_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 void server_log(struct server *s, enum sluice_log_level level, const char *format, ...)
 {
     char line[1000];
@@ -113,6 +122,7 @@ enum sluice_status serve_run(const struct serve_options *o, struct sluice_error 
     s->epoll_fd = s->signal_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->log_lock, NULL);
+    server_cond_init(&s->written);
     name_model(s);
     enum sluice_status st = warden_open(s, err);
     if (!st) st = run(s, err);
@@ -120,6 +130,7 @@ enum sluice_status serve_run(const struct serve_options *o, struct sluice_error 
     if (s->signal_fd >= 0) close(s->signal_fd);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->log_lock);
+    pthread_cond_destroy(&s->written);
     free(s->keys);
     free(s);
     return st;

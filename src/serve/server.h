@@ -36,6 +36,7 @@ struct server {
     int64_t started_s;
 
     pthread_mutex_t lock;       /* of what follows, and of the shared parts of exchanges */
+    pthread_cond_t written;     /* a stream rests: all of its events are on their way; or it is over */
     struct exchange *exchanges; /* alive */
     size_t n_exchanges, n_generating;
     struct link *links; /* connections */
@@ -62,7 +63,8 @@ struct server {
 };
 
 void server_log(struct server *s, enum sluice_log_level level, const char *format, ...) BASE_PRINTF(3, 4);
-uint64_t server_now_ns(void); /* monotonic */
+uint64_t server_now_ns(void);             /* monotonic */
+void server_cond_init(pthread_cond_t *c); /* whose times are those */
 static inline enum server_phase server_phase(struct server *s) { return (enum server_phase)atomic_load(&s->phase); }
 
 /* listen.c */

@@ -12,21 +12,23 @@
 /* cgroup v1 writes "no limit" as the largest multiple of a page below 2^63; nobody has this much memory. */
 #define LIMIT_BYTES_MAX ((uint64_t)1 << 60)
 
-/* The value of "Name:   123 kB" lines in bytes. */
+/* The value of a "Name:   123 kB" line in bytes. */
+static bool kib_of(const char *line, const char *name, uint64_t *bytes)
+{
+    const size_t n = strlen(name);
+    uint64_t kib = 0;
+    if (strncmp(line, name, n) != 0 || line[n] != ':' || sscanf(line + n + 1, "%" SCNu64, &kib) != 1) return false;
+    *bytes = kib * 1024;
+    return true;
+}
+
 static bool read_kib(const char *path, const char *name, uint64_t *bytes)
 {
     FILE *f = fopen(path, "re");
     if (!f) return false;
     char line[256];
-    size_t n = strlen(name);
     bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
-        uint64_t kib = 0;
-        if (strncmp(line, name, n) == 0 && line[n] == ':' && sscanf(line + n + 1, "%" SCNu64, &kib) == 1) {
-            *bytes = kib * 1024;
-            found = true;
-        }
-    }
+    while (!found && fgets(line, sizeof line, f)) found = kib_of(line, name, bytes);
     fclose(f);
     return found;
 }
@@ -121,16 +123,23 @@ void os_memory(struct os_memory *out) { os_memory_at("", out); }
 
 void linux_memory(void *user, struct os_memory *out) { os_memory_at("", out); }
 
-uint64_t os_resident_bytes(void)
+void os_resident(uint64_t *bytes, uint64_t *peak_bytes)
 {
-    uint64_t bytes = 0;
-    read_kib("/proc/self/status", "VmRSS", &bytes);
-    return bytes;
+    static const char *const names[2] = {"VmHWM", "VmRSS"}; /* as they stand in the file */
+    uint64_t *const out[2] = {peak_bytes, bytes};
+    *bytes = *peak_bytes = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    if (!f) return;
+    char line[256];
+    size_t i = 0;
+    while (i < 2 && fgets(line, sizeof line, f))
+        if (kib_of(line, names[i], out[i])) i++;
+    fclose(f);
 }
 
-uint64_t os_resident_peak_bytes(void)
+uint64_t os_resident_bytes(void)
 {
-    uint64_t bytes = 0;
-    read_kib("/proc/self/status", "VmHWM", &bytes);
+    uint64_t bytes, peak;
+    os_resident(&bytes, &peak);
     return bytes;
 }
