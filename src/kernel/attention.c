@@ -109,11 +109,12 @@ static void queries_block(const struct attention_job *j, const struct query *y, 
     else
         for (size_t i = 0; i < n_queries; i++)
             t->attn_scores(a->k_type, x[i].x, &x[i], k, k_stride, a->d_head, n, a->scale, p[i]);
-    for (size_t i = 0; i < n_queries; i++) {
-        if (a->softcap != 0) soft_cap(p[i], ends[i] - begin, a->softcap);
-        sum[i] = t->exp_sum(p[i], ends[i] - begin, &max[i]);
-        memset(values[i], 0, a->d_head_v * sizeof(float));
-    }
+    for (size_t i = 0; i < n_queries && a->softcap != 0; i++) soft_cap(p[i], ends[i] - begin, a->softcap);
+    if (n_all == BLOCK && t->exp_sum_many)
+        t->exp_sum_many(p, n_queries, sum, max);
+    else
+        for (size_t i = 0; i < n_queries; i++) sum[i] = t->exp_sum(p[i], ends[i] - begin, &max[i]);
+    for (size_t i = 0; i < n_queries; i++) memset(values[i], 0, a->d_head_v * sizeof(float));
     queries_values(j, (const float(*)[BLOCK])p, n_queries, v, v_stride, n_all, values);
     for (size_t i = 0, same; i < n_queries; i += same) {
         for (same = 1; i + same < n_queries && ends[i + same] == ends[i];) same++;

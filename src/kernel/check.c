@@ -133,6 +133,20 @@ static bool check_quantize(struct check *c)
         if (!same(p, q, N_ELEMENTS)) return differ(c, #name, NULL); \
     } while (0)
 
+static bool check_exp_rows(struct check *c)
+{
+    enum { N_ROWS = 3 };
+    float p[N_ROWS][64], q[N_ROWS][64], sum[2][N_ROWS], max[2][N_ROWS];
+    if (!c->level->exp_sum_many) return true;
+    memcpy(p, c->x, sizeof p);
+    memcpy(q, c->x, sizeof q);
+    for (size_t r = 0; r < N_ROWS; r++) sum[0][r] = c->reference->exp_sum(p[r], 64, &max[0][r]);
+    c->level->exp_sum_many(q, N_ROWS, sum[1], max[1]);
+    if (!same(sum[0], sum[1], N_ROWS) || !same(max[0], max[1], N_ROWS) || !same(p[0], q[0], N_ROWS * 64))
+        return differ(c, "exp_sum_many", NULL);
+    return true;
+}
+
 static bool check_elementwise(struct check *c)
 {
     const float *x = c->x, *y = c->x + N;
@@ -171,7 +185,7 @@ static bool check_elementwise(struct check *c)
     sum[1] = c->level->exp_sum(q, N_ELEMENTS, &max[1]);
     if (!same(&sum[0], &sum[1], 1) || !same(&max[0], &max[1], 1) || !same(p, q, N_ELEMENTS))
         return differ(c, "exp_sum", NULL);
-    return true;
+    return check_exp_rows(c);
 }
 
 /* Several queries together against one after the other; the positions are in w. */

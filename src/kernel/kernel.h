@@ -60,7 +60,8 @@ struct kernel_table {
     void (*add_scaled)(float *acc, const float *x, float s, size_t n); /* acc = fma(x, s, acc) */
     void (*scale)(float *x, float s, size_t n);                        /* x *= s */
     float (*exp_sum)(float *x, size_t n, float *max); /* x = exp(x - *max); the sum, in 16 lanes like dot */
-    void (*softmax)(float *x, size_t n);              /* exp_sum, then each divided by the sum */
+    void (*exp_sum_many)(float (*x)[64], size_t n_rows, float *sum, float *max); /* of whole rows; NULL: one by one */
+    void (*softmax)(float *x, size_t n); /* exp_sum, then each divided by the sum */
     /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
      * 1). */
     void (*rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin, int neox);

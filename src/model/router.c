@@ -18,6 +18,7 @@ void router_rank(const float *p, uint32_t n, uint32_t k, uint32_t *ids)
 {
     uint32_t have = 0;
     for (uint32_t i = 0; i < n; i++) {
+        if (have == k && p[i] <= p[ids[k - 1]]) continue; /* most of them; what follows knows of NaN */
         if (have == k && !before(p[i], i, p[ids[k - 1]], ids[k - 1])) continue;
         uint32_t at = have < k ? have++ : k - 1;
         for (; at > 0 && before(p[i], i, p[ids[at - 1]], ids[at - 1]); at--) ids[at] = ids[at - 1];

@@ -11,7 +11,7 @@
 #define PUBLISH_EVERY_NS ((uint64_t)200 * 1000000)
 #define EXPERTS_EVERY_NS ((uint64_t)400 * 1000000)
 #define EXPERTS_WANTED_NS ((uint64_t)5000 * 1000000) /* a picture that nobody has asked for lately is not made */
-#define IDLE_SLICE_MS 20
+#define IDLE_SLICE_MS 5
 /* After the last answer: an agent's next request is often there at once, and must not wait for what idle time is for.
  */
 #define GRACE_MS 50

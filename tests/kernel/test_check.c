@@ -95,6 +95,11 @@ static void wrong_attn_values(uint32_t kv_type, const float *p, const void *v, s
     scalar_table()->attn_values(kv_type, p, v, v_stride_bytes, d_head, n, acc);
     if (kv_type == QUANT_F16) nudge(acc + d_head - 1);
 }
+static void wrong_exp_sum_many(float (*x)[64], size_t n_rows, float *sum, float *max)
+{
+    for (size_t r = 0; r < n_rows; r++) sum[r] = scalar_table()->exp_sum(x[r], 64, &max[r]);
+    nudge(sum + n_rows - 1);
+}
 static void wrong_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
                                    size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64])
 {
@@ -174,6 +179,7 @@ static void test_functions(void **state)
     EXPECT_REFUSAL(add_scaled);
     EXPECT_REFUSAL(scale);
     EXPECT_REFUSAL(exp_sum);
+    EXPECT_REFUSAL(exp_sum_many);
     EXPECT_REFUSAL(softmax);
     EXPECT_REFUSAL(rope);
     EXPECT_REFUSAL(attn_merge);

@@ -120,6 +120,31 @@ static void test_levels(void **state)
     }
 }
 
+static void test_exp_rows(void **state)
+{
+    enum { ROWS = 7 };
+    uint64_t seed = 11;
+    for (size_t level = 0; level < N_LEVELS; level++) {
+        const struct kernel_table *t = level_table(levels[level]);
+        for (int kind = 0; t && t->exp_sum_many && kind < 5; kind++)
+            for (size_t n = 0; n <= ROWS; n++) {
+                float x[ROWS][64], got[ROWS][64], sum[ROWS + 1] = {0}, max[ROWS + 1] = {0};
+                fill(x[0], ROWS * 64, kind, &seed);
+                x[3][17] = NAN;
+                for (size_t i = 0; i < 64; i++) x[4][i] = i % 2 ? -0.0f : -INFINITY;
+                memcpy(got, x, sizeof x);
+                sum[n] = max[n] = GUARD;
+                t->exp_sum_many(got, n, sum, max);
+                assert_true(sum[n] == GUARD && max[n] == GUARD);
+                for (size_t r = 0; r < n; r++) {
+                    float top, all = scalar_table()->exp_sum(x[r], 64, &top);
+                    assert_true(same_bits(sum[r], all) && same_bits(max[r], top));
+                }
+                expect_same(got[0], x[0], ROWS * 64, "exp_sum_many"); /* the rows behind as they were */
+            }
+    }
+}
+
 static void test_angles(void **state)
 {
     enum { N = 67 };
@@ -260,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_scalar_is_contract),
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_exp_rows),
         cmocka_unit_test(test_angles),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_quantize),

@@ -149,6 +149,14 @@ AVX2_INLINE __m256 exp_8(__m256 x)
     return _mm256_mul_ps(_mm256_mul_ps(y, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
 }
 
+/* None is NaN; a zero is +0. */
+AVX2_INLINE float largest_lane(__m256 x)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m))) + 0.0f;
+}
+
 /* As the elementwise function, which does what is not a multiple of 16. */
 float kernel_avx2_exp_sum(float *x, size_t n, float *max)
 {
@@ -158,10 +166,7 @@ float kernel_avx2_exp_sum(float *x, size_t n, float *max)
         low = _mm256_max_ps(_mm256_loadu_ps(x + i), low); /* keeps what it has if x is NaN */
         high = _mm256_max_ps(_mm256_loadu_ps(x + i + 8), high);
     }
-    low = _mm256_max_ps(low, high);
-    __m128 m = _mm_max_ps(_mm256_castps256_ps128(low), _mm256_extractf128_ps(low, 1));
-    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-    *max = _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m))) + 0.0f;
+    *max = largest_lane(_mm256_max_ps(low, high));
     const __m256 top = _mm256_set1_ps(*max);
     low = high = _mm256_setzero_ps();
     for (size_t i = 0; i < n; i += 16) {
@@ -173,6 +178,39 @@ float kernel_avx2_exp_sum(float *x, size_t n, float *max)
         high = _mm256_add_ps(high, b);
     }
     return avx2_sum_lanes(low, high);
+}
+
+/* Rows of 64, n_rows <= 2: what one waits for, the other fills. */
+AVX2_INLINE void exp_rows(float (*x)[64], int n_rows, float *sum, float *max)
+{
+    __m256 top[2], low[2], high[2];
+    for (int r = 0; r < n_rows; r++) {
+        low[r] = high[r] = _mm256_set1_ps(-INFINITY);
+        for (int i = 0; i < 64; i += 16) {
+            low[r] = _mm256_max_ps(_mm256_loadu_ps(x[r] + i), low[r]);
+            high[r] = _mm256_max_ps(_mm256_loadu_ps(x[r] + i + 8), high[r]);
+        }
+        max[r] = largest_lane(_mm256_max_ps(low[r], high[r]));
+        top[r] = _mm256_set1_ps(max[r]);
+        low[r] = high[r] = _mm256_setzero_ps();
+    }
+    for (int i = 0; i < 64; i += 16)
+        for (int r = 0; r < n_rows; r++) {
+            const __m256 a = exp_8(_mm256_sub_ps(_mm256_loadu_ps(x[r] + i), top[r])),
+                         b = exp_8(_mm256_sub_ps(_mm256_loadu_ps(x[r] + i + 8), top[r]));
+            _mm256_storeu_ps(x[r] + i, a);
+            _mm256_storeu_ps(x[r] + i + 8, b);
+            low[r] = _mm256_add_ps(low[r], a);
+            high[r] = _mm256_add_ps(high[r], b);
+        }
+    for (int r = 0; r < n_rows; r++) sum[r] = avx2_sum_lanes(low[r], high[r]);
+}
+
+void kernel_avx2_exp_sum_many(float (*x)[64], size_t n_rows, float *sum, float *max)
+{
+    size_t r = 0;
+    for (; r + 2 <= n_rows; r += 2) exp_rows(x + r, 2, sum + r, max + r);
+    if (r < n_rows) exp_rows(x + r, 1, sum + r, max + r);
 }
 
 #define POSITIONS 16

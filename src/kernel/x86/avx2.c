@@ -30,6 +30,7 @@ const struct kernel_table kernel_table_avx2 = {
     .add_scaled = kernel_add_scaled_avx2,
     .scale = kernel_scale_avx2,
     .exp_sum = kernel_avx2_exp_sum,
+    .exp_sum_many = kernel_avx2_exp_sum_many,
     .softmax = kernel_softmax_avx2,
     .rope = kernel_rope_avx2,
     .angles = kernel_angles_avx2,

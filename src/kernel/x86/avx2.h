@@ -76,6 +76,7 @@ void kernel_avx2_attn_scores_many(uint32_t kv_type, const struct quant_x *x, siz
 void kernel_avx2_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
                                   size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
 float kernel_avx2_exp_sum(float *x, size_t n, float *max);
+void kernel_avx2_exp_sum_many(float (*x)[64], size_t n_rows, float *sum, float *max);
 void kernel_avx2_store_kv(uint32_t kv_type, const float *x, size_t n, void *out);
 
 /* ---- rows of a group ---- */
