@@ -9,9 +9,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 8                 /* the grain of a split */
-#define CHUNKS_A_WORKER 8      /* chunks are about this many times smaller than a worker's share */
-#define ROWS_A_CHUNK 64        /* with many tokens: a kernel prepares their activations once for so many rows */
+#define ROWS 8                /* the grain of a split */
+#define CHUNKS_A_WORKER 8     /* chunks are about this many times smaller than a worker's share */
+#define ROWS_A_CHUNK 128      /* with many tokens: a kernel prepares their activations once for so many rows */
+#define ROWS_A_CHUNK_SHORT 64 /* where it keeps them prepared, because they are so short: */
+#define ELEMENTS_SHORT 256
 #define CHUNKS_A_WORKER_MANY 3 /* but not fewer than this */
 #define TOKENS_FEW 4           /* those are not prepared */
 #define TOKENS_UNPACK 8        /* unpacking a weight's rows costs as much as their products with so many tokens */
@@ -246,11 +248,12 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j)
 {
     const unsigned n_workers = kernel_pool_threads(k->pool);
     const size_t chunk_bytes = j->n_tokens_max > TOKENS_A_TILE ? CHUNK_BYTES : CHUNK_BYTES_FEW;
+    const size_t rows_a_chunk = j->targets[0].w->n_in > ELEMENTS_SHORT ? ROWS_A_CHUNK : ROWS_A_CHUNK_SHORT;
     size_t rows = 0;
     for (size_t t = 0; t < j->n_targets; t++) rows += (j->targets[t].w->n_out + ROWS - 1) / ROWS * ROWS;
     size_t fewest = (size_t)n_workers * CHUNKS_A_WORKER;
-    if (j->n_tokens_max > TOKENS_FEW && fewest > rows / ROWS_A_CHUNK)
-        fewest = larger(rows / ROWS_A_CHUNK, (size_t)n_workers * CHUNKS_A_WORKER_MANY);
+    if (j->n_tokens_max > TOKENS_FEW && fewest > rows / rows_a_chunk)
+        fewest = larger(rows / rows_a_chunk, (size_t)n_workers * CHUNKS_A_WORKER_MANY);
     j->n_chunks = n_workers == 1 ? 1 : fewest;
     if ((n_workers > 1 || j->n_tokens_max > TOKENS_A_TILE) && j->n_chunks < j->bytes / chunk_bytes)
         j->n_chunks = j->bytes / chunk_bytes;

@@ -2,7 +2,7 @@
 #include "kernel/x86/tile.h"
 
 #define TOKENS AVX2_TILE /* that share unpacked weights */
-#define GROUPS 8         /* of 8 rows, that share packed activations */
+#define GROUPS 16        /* of 8 rows, that share packed activations */
 #define STEP 3           /* tokens at a time: with 16 rows, as many sums as there are registers for */
 
 /* A slab of the activations of a tile of tokens. */
@@ -122,12 +122,12 @@ AVX2_INLINE void sums_256(enum tile_kind kind, bool scales, const struct tile_sl
         for (int t = 0; t < n; t++) sum[g][t] = _mm256_sub_epi32(sum[g][t], u[g]->correction[0]);
 }
 
-/* ---- n tokens of a slab; acc: [token][GROUPS], of which two; fresh: whatever stands there counts as 0 ---- */
+/* ---- n tokens of a slab; acc: [token][2 groups]; fresh: whatever stands there counts as 0 ---- */
 
 AVX2_INLINE __m256 before(bool fresh, const __m256 *acc) { return fresh ? _mm256_setzero_ps() : *acc; }
 
 AVX2_INLINE void slab_32(enum tile_kind kind, bool min, const struct tile_slab *const u[2], const struct tile_acts *x,
-                         size_t first, int n, size_t n_blocks, bool fresh, __m256 (*acc)[GROUPS])
+                         size_t first, int n, size_t n_blocks, bool fresh, __m256 (*acc)[2])
 {
     const int8_t(*q)[TILE_LEN] = x->q + (kind == TILE_WORDS ? 2 * first : first);
     for (size_t i = 0; i < n_blocks; i++) {
@@ -148,7 +148,7 @@ AVX2_INLINE void slab_32(enum tile_kind kind, bool min, const struct tile_slab *
 
 /* n_mins: pairs of minima; 0: the format has none. */
 AVX2_INLINE void slab_256(enum tile_kind kind, bool scales, int n_mins, const struct tile_slab *const u[2],
-                          const struct tile_acts *x, size_t first, int n, bool fresh, __m256 (*acc)[GROUPS])
+                          const struct tile_acts *x, size_t first, int n, bool fresh, __m256 (*acc)[2])
 {
     __m256i sum[2][STEP];
     sums_256(kind, scales, u, x->q + (kind == TILE_WORDS ? 2 * first : first), n, sum);
@@ -170,12 +170,12 @@ AVX2_INLINE void slab_256(enum tile_kind kind, bool scales, int n_mins, const st
 }
 
 typedef void slab_run(const struct tile_slab *const u[2], const struct tile_acts *x, size_t n, size_t n_blocks,
-                      bool fresh, __m256 (*acc)[GROUPS]);
+                      bool fresh, __m256 (*acc)[2]);
 
 /* A last token alone would load as much as two. */
 #define SLAB_RUN(name, slab, ...)                                                                                     \
     static void name(const struct tile_slab *const u[2], const struct tile_acts *x, size_t n, size_t n_blocks,        \
-                     bool fresh, __m256(*acc)[GROUPS])                                                                \
+                     bool fresh, __m256(*acc)[2])                                                                     \
     {                                                                                                                 \
         size_t t = 0;                                                                                                 \
         for (; n - t >= 5 || n - t == 3; t += 3) slab(__VA_ARGS__, u, x, t, 3, SLAB_LAST(slab, n_blocks) fresh, acc); \
@@ -272,7 +272,7 @@ static void correct(const struct tile_format *f, size_t n_blocks, struct tile_sl
 
 /* Up to GROUPS groups of rows over all slabs. x: of a row that is one slab, packed already. */
 static void tile_rows(const struct tile_format *f, slab_run *run, const struct avx2_rows *g, size_t n_groups,
-                      const struct avx2_tokens *t, size_t n_all, struct tile_acts *x, __m256 (*acc)[GROUPS])
+                      const struct avx2_tokens *t, size_t n_all, struct tile_acts *x, __m256 (*acc)[TOKENS][2])
 {
     struct tile_slab u[2];
     const size_t blocks_a_slab = TILE_LEN / f->block_len, slab_bytes = blocks_a_slab * f->block_bytes;
@@ -288,8 +288,7 @@ static void tile_rows(const struct tile_format *f, slab_run *run, const struct a
                     for (size_t line = 0; line < slab_bytes; line += 64)
                         avx2_prefetch(g[p + i].p[r] + b * f->block_bytes, slab_bytes + line);
             }
-            run((const struct tile_slab *const[2]){&u[0], &u[n - 1]}, x, t->n, n_blocks, b == 0,
-                (__m256(*)[GROUPS])(void *)&acc[0][p]);
+            run((const struct tile_slab *const[2]){&u[0], &u[n - 1]}, x, t->n, n_blocks, b == 0, acc[p / 2]);
         }
     }
 }
@@ -301,7 +300,7 @@ void kernel_avx2_tile(const struct tile_format *f, AVX2_PRODUCT_ARGS)
     struct avx2_tokens t;
     struct avx2_rows g[GROUPS];
     struct tile_acts x;
-    __m256 acc[TOKENS][GROUPS];
+    __m256 acc[GROUPS / 2][TOKENS][2];
     for (size_t j = 0; j < n_tokens; j += TOKENS) {
         avx2_tokens_at(&t, form, f->block_len, acts, tokens, j, n_tokens - j < TOKENS ? n_tokens : j + TOKENS, out,
                        out_stride, out_rows);
@@ -312,7 +311,8 @@ void kernel_avx2_tile(const struct tile_format *f, AVX2_PRODUCT_ARGS)
                 g[n_groups] = avx2_rows_at(w, stride, r + n_groups * AVX2_ROWS, n_rows);
             tile_rows(f, run_of(f), g, n_groups, &t, n_blocks, &x, acc);
             for (size_t i = 0; i < t.n; i++)
-                for (size_t k = 0; k < n_groups; k++) avx2_store_rows(t.out[i] + r + k * AVX2_ROWS, g[k].n, acc[i][k]);
+                for (size_t k = 0; k < n_groups; k++)
+                    avx2_store_rows(t.out[i] + r + k * AVX2_ROWS, g[k].n, acc[k / 2][i][k % 2]);
         }
     }
 }
