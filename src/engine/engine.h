@@ -101,6 +101,7 @@ struct sluice_engine {
     struct load_plan load;
     struct engine_block dense, kv, scratch;
     size_t dense_locked, kv_locked, scratch_locked;
+    uint64_t idle_touched_bytes; /* of scratch and KV cache, by engine_blocks_touch */
     struct model_run run;
     struct model_rest rest; /* the run's */
 
@@ -149,6 +150,10 @@ enum sluice_status engine_check_text(const sluice_engine *e, size_t bytes, struc
 enum sluice_status engine_block_open(const struct os_calls *os, uint64_t bytes, const char *what,
                                      struct engine_block *out, struct sluice_error *err);
 void engine_block_close(const struct os_calls *os, struct engine_block *b);
+/* In idle time: scratch and KV cache are brought in until the clock says end_ns, if they are so small that the first
+ * prompts would touch all of them anyway; it is not they who wait for it then. Only what is in the ledger already.
+ * True: there is more to bring in. */
+bool engine_blocks_touch(sluice_engine *e, uint64_t end_ns);
 uint64_t engine_block_bytes(uint64_t bytes); /* rounded to pages */
 /* Bytes of the scratch block that each session adds to the model's scratch: fixed, and for each position of the
  * context; of the KV block, aligned. */

@@ -149,6 +149,7 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
     prefix_poll(e);
     pressure_relieve(e);
     if (!max_ms) return false;
+    if (engine_blocks_touch(e, end)) return true;
     if (!e->cache) return prefix_idle(e, end);
     if (save_due(e)) save_usage(e, SAVE_WAIT_MS);
     for (;;) {

@@ -1,0 +1,98 @@
+/* Idle time brings in the memory that the first prompts would wait for, where it is little; sluice_idle never fails. */
+#include "engine/engine.h"
+#include "fault_os.h"
+#include "support.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+static struct fault_os fault;
+static struct sluice_error err;
+
+static sluice_engine *open_demo(uint32_t sessions)
+{
+    char model[SUPPORT_PATH_MAX];
+    sluice_engine *e = NULL;
+    support_source("models/demo.gguf", model);
+    struct sluice_options o = support_options(model);
+    o.ctx = 1024;
+    o.sessions = sessions;
+    fault_os_init(&fault);
+    assert_int_equal(engine_open(&fault.calls, &o, &e, &err), SLUICE_OK);
+    return e;
+}
+
+static size_t resident(const struct engine_block *b)
+{
+    static unsigned char there[1 << 16];
+    const size_t page = os_page_bytes(), n = b->bytes / page;
+    size_t found = 0;
+    assert_true(n <= sizeof there);
+    assert_int_equal(mincore(b->at, b->bytes, there), 0);
+    for (size_t i = 0; i < n; i++) found += there[i] & 1;
+    return found * page;
+}
+
+static void test_small_blocks(void **state)
+{
+    sluice_engine *e = open_demo(2);
+    assert_true(resident(&e->kv) < e->kv.bytes && resident(&e->scratch) < e->scratch.bytes);
+    assert_false(sluice_idle(e, 0)); /* nothing but looking at the machine's memory */
+    assert_int_equal(e->idle_touched_bytes, 0);
+    unsigned calls = 0;
+    while (sluice_idle(e, 1)) assert_true(++calls < 100000);
+    assert_int_equal(e->idle_touched_bytes, e->scratch.bytes + e->kv.bytes);
+    assert_int_equal(resident(&e->scratch), e->scratch.bytes);
+    assert_int_equal(resident(&e->kv), e->kv.bytes);
+    const unsigned populated = fault.n_populated[true];
+    assert_true(populated > 0);
+    while (sluice_idle(e, 1)) continue;
+    assert_int_equal(fault.n_populated[true], populated);
+    sluice_engine_close(e);
+    fault_os_destroy(&fault);
+}
+
+static void test_refused(void **state)
+{
+    sluice_engine *e = open_demo(1);
+    sluice_session *s;
+    float logits[4096];
+    const int32_t ids[3] = {1, 2, 3};
+    const unsigned populated = fault.n_populated[true];
+    fault.populate_error = ENOMEM;
+    while (sluice_idle(e, 1)) continue;
+    assert_int_equal(fault.n_populated[true], populated + 1); /* not asked again and again */
+    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
+    assert_int_equal(sluice_eval(s, ids, 3, logits, NULL, NULL, &err), SLUICE_OK);
+    sluice_session_close(s);
+    sluice_engine_close(e);
+    fault_os_destroy(&fault);
+}
+
+static void test_large_blocks(void **state)
+{
+    sluice_engine *e = open_demo(16);
+    assert_true(e->kv.bytes + e->scratch.bytes > (uint64_t)64 << 20);
+    const size_t before = resident(&e->kv);
+    while (sluice_idle(e, 1)) continue;
+    assert_int_equal(e->idle_touched_bytes, 0);
+    assert_int_equal(resident(&e->kv), before);
+    sluice_engine_close(e);
+    fault_os_destroy(&fault);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_blocks),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_large_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
