@@ -38,7 +38,7 @@ static inline struct math_pair math_product_exact(double a, double b)
 #define MATH_TWO_OVER_PI 0x1.45f306dc9c883p-1
 #define MATH_ANGLE_MAX 0x1p30
 
-/* x = n pi / 2 + (hi + lo), |hi| <= pi / 4 (and a little). *n: a number whose lowest two bits are those of n. */
+/* x = n pi / 2 + (hi + lo), |hi| <= pi / 4 (and a little). *n_bits: a number whose lowest two bits are those of n. */
 static inline struct math_pair math_reduce_angle(double x, uint64_t *n_bits)
 {
     const double t = fma(x, MATH_TWO_OVER_PI, MATH_MAGIC), n = t - MATH_MAGIC;

@@ -9,8 +9,8 @@
 /* The process grows after it is measured: code pages touched for the first time, the allocator's slack, kernel-side
  * rings, the table that this function fills. Seen on x86-64 Debian: below 3 MiB beyond the measured size. */
 #define PROCESS_GROWTH_BYTES ((uint64_t)4 << 20)
-/* Touched part of a worker's stack. */
-#define THREAD_STACK_BYTES ((uint64_t)64 << 10)
+/* Touched part of a worker's stack (kernel, K3). */
+#define THREAD_STACK_BYTES ((uint64_t)96 << 10)
 /* Readers call the kernel and little else. */
 #define READER_THREADS 32
 #define READER_STACK_BYTES ((uint64_t)16 << 10)

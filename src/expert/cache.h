@@ -2,7 +2,7 @@
  * section 4; the states and invariants E1-E7 are in README.md here.
  *
  * Vocabulary: want (announce the experts of a layer), take (receive the next one that is ready, pinned), give (unpin).
- * One thread owns the cache. The walk of one layer:
+ * One thread at a time uses the cache. The walk of one layer:
  *
  *     expert_want(c, layer, ids, n, err);                  hits are pinned, reads for the others begin
  *     for (i = 0; i < n; i++) {

@@ -20,7 +20,7 @@
 /* Where experts have to be read, a chunk of hundreds of tokens reads nearly all that are not there: half as many chunks
  * are half as many bytes, and the memory of a longer one is small beside that of the experts. */
 #define CHUNK_READING_MAX 2048u
-#define CHUNK_GRAIN 16u         /* a chosen chunk is a multiple of it, if it can */
+#define CHUNK_GRAIN 16u         /* a chosen chunk is a multiple of it, if it can, or the whole context */
 #define CHUNK_SHARE 8u          /* a chosen chunk's memory is at most this part of the budget */
 #define CHUNK_READING_SHARE 16u /* that of one beyond CHUNK_AUTO_MAX */
 /* And of what a chunk leaves the experts and takes from them: a long context may have left little. */

@@ -65,7 +65,7 @@ struct kernel_table {
     /* Rotates n_heads heads of one token in place. cos, sin: [n_rot / 2]. neox: pairs (i, i + n_rot/2), else (2i, 2i +
      * 1). */
     void (*rope)(float *x, size_t n_heads, size_t d_head, size_t n_rot, const float *cos, const float *sin, int neox);
-    /* cos and sin of pos * freq[i], i < n: math_cos_d and math_sin_d, rounded. */
+    /* cos and sin of pos * freq[i], i < n: math_cos_d and math_sin_d, rounded (the sine of a zero is +0). */
     void (*angles)(double pos, const double *freq, size_t n, float *cos, float *sin);
     /* Attention pieces over one block of at most 64 positions for one query head (kernel_attention). kv_type: F32, F16
      * or Q8_0. */
@@ -73,8 +73,8 @@ struct kernel_table {
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
     void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
                         float *acc);
-    /* The same for several queries that see the same positions, at most KERNEL_QUERIES_MAX; scores and p have rows
-     * of 64. NULL: one after the other. */
+    /* The same for several queries and the same positions (of scores a query may use fewer), at most
+     * KERNEL_QUERIES_MAX; scores and p have rows of 64. NULL: one after the other. */
     void (*attn_scores_many)(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
                              size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
     void (*attn_values_many)(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,

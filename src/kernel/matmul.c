@@ -108,17 +108,12 @@ struct target {
     const struct kernel_glu *glu; /* how out and out_up are joined */
 };
 
-/* How many of a worker's chunks are taken. */
-struct counter {
-    _Alignas(64) atomic_size_t taken;
-};
-
 struct matmul_job {
     const struct kernel_table *table;
     struct target targets[TARGETS_MAX];
     size_t n_targets, n_tokens_max;
-    size_t bytes, cost;       /* of all weights */
-    struct counter *counters; /* one a worker */
+    size_t bytes, cost;              /* of all weights */
+    struct kernel_counter *counters; /* chunks of each worker that are taken */
     size_t n_chunks, n_workers;
     bool tapers; /* the chunks do; then each worker has as many */
 };
@@ -246,6 +241,7 @@ static void add_target(struct matmul_job *j, const struct target *target)
 
 static void run(const struct kernel_ctx *k, struct matmul_job *j)
 {
+    if (!j->n_targets) return;
     const unsigned n_workers = kernel_pool_threads(k->pool);
     const size_t chunk_bytes = j->n_tokens_max > TOKENS_A_TILE ? CHUNK_BYTES : CHUNK_BYTES_FEW;
     const size_t rows_a_chunk = j->targets[0].w->n_in > ELEMENTS_SHORT ? ROWS_A_CHUNK : ROWS_A_CHUNK_SHORT;
@@ -261,10 +257,9 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j)
     if (j->n_chunks > rows / ROWS) j->n_chunks = rows / ROWS;
     j->tapers = j->n_tokens_max > TOKENS_FEW && j->n_chunks % n_workers == 0;
     if (j->n_chunks == 0 || j->n_tokens_max == 0) return;
-    struct counter counters[KERNEL_THREADS_MAX];
-    for (unsigned i = 0; i < n_workers; i++) atomic_init(&counters[i].taken, 0);
     j->table = k->table;
-    j->counters = counters;
+    j->counters = kernel_pool_counters(k->pool);
+    for (unsigned i = 0; i < n_workers; i++) atomic_store_explicit(&j->counters[i].taken, 0, memory_order_relaxed);
     j->n_workers = n_workers;
     kernel_pool_run_parts(k->pool, j->n_chunks, matmul_run, j);
 }

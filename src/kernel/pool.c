@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SPINS_MAX 3000                /* pauses before sleeping: some tens of microseconds */
-#define STACK_BYTES ((size_t)1 << 19) /* attention's scratch is the largest, below 96 KiB */
+#define STACK_BYTES ((size_t)1 << 19) /* K3: attention and tiles of products take up to 96 KiB of it */
 
 struct waiters {
     atomic_uint sleeping;
@@ -47,6 +47,7 @@ struct kernel_pool {
     _Alignas(64) atomic_uint arrived, phase; /* barrier */
     struct waiters barrier;
 
+    struct kernel_counter counters[KERNEL_THREADS_MAX];
     _Alignas(64) struct worker workers[KERNEL_THREADS_MAX];
 };
 
@@ -182,6 +183,8 @@ void *kernel_pool_scratch(const struct kernel_pool *p, size_t *bytes)
 }
 
 unsigned kernel_pool_threads(const struct kernel_pool *p) { return p->n; }
+
+struct kernel_counter *kernel_pool_counters(struct kernel_pool *p) { return p->counters; }
 
 void kernel_pool_run_parts(struct kernel_pool *p, size_t n_parts,
                            void (*job)(void *arg, unsigned part, unsigned n_parts), void *arg)

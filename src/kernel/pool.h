@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 struct kernel_pool; /* opaque */
@@ -23,6 +24,11 @@ void kernel_pool_run_parts(struct kernel_pool *p, size_t n_parts,
                            void (*job)(void *arg, unsigned part, unsigned n_parts), void *arg);
 /* Inside a job of kernel_pool_run: waits until every call has come here. All must do so equally often. */
 void kernel_pool_barrier(struct kernel_pool *p);
+/* One a thread, for the job that runs: how much of something each worker has taken. */
+struct kernel_counter {
+    _Alignas(64) atomic_size_t taken;
+};
+struct kernel_counter *kernel_pool_counters(struct kernel_pool *p);
 /* Memory for the job that runs, KERNEL_SCRATCH_BYTES a thread, aligned to 64 bytes. */
 void *kernel_pool_scratch(const struct kernel_pool *p, size_t *bytes);
 /* Hands out [0, n) in contiguous ranges, one a worker, in multiples of `grain`. */

@@ -123,8 +123,9 @@ struct os_pressure {
 void os_pressure(struct os_pressure *out);
 void os_pressure_at(const char *root, struct os_pressure *out); /* root: as for os_memory_at */
 
-uint64_t os_resident_bytes(void);                        /* VmRSS of this process, now */
-void os_resident(uint64_t *bytes, uint64_t *peak_bytes); /* the same and VmHWM; 0: not known */
+uint64_t os_resident_bytes(void);                                             /* VmRSS of this process, now */
+void os_resident(uint64_t *bytes, uint64_t *peak_bytes);                      /* the same and VmHWM; 0: not known */
+void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes); /* root: as for os_memory_at */
 size_t os_page_bytes(void);
 
 struct os_cpu {

@@ -161,7 +161,7 @@ void exchange_written(struct exchange *x, uint64_t most_ns)
     const uint64_t until_ns = server_now_ns() + most_ns;
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
     pthread_mutex_lock(&s->lock);
-    while (x->request.stream && x->connection && !x->resting)
+    while (x->request.stream && x->connection && !x->resting && !x->gone)
         if (pthread_cond_timedwait(&s->written, &s->lock, &until)) break;
     pthread_mutex_unlock(&s->lock);
 }

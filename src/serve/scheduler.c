@@ -481,7 +481,7 @@ static void loop(struct scheduler *q)
         admit(q);
         bool busy = false;
         for (size_t i = 0; i < q->n_lanes; i++) busy = busy || q->lanes[i].job;
-        publish(q, !busy);
+        publish(q, !busy && (worked || !more));
         if (!busy && worked) {
             worked = false;
             wait_for_work(q, GRACE_MS);

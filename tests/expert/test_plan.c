@@ -223,6 +223,9 @@ static const struct line {
     {NULL, NULL, 0, 0, false, SLUICE_OK, AUTO_80, 8192, 512, 1536 * M, NULL},
     {NULL, NULL, 0, 0, true, SLUICE_OK, AUTO_80, 8192, 512, 2048 * M, NULL},
     {NULL, NULL, 4096, 0, false, SLUICE_OK, AUTO_80, 4096, 512, 1536 * M, NULL},
+    {NULL, NULL, 100, 0, false, SLUICE_OK, AUTO_80, 100, 100, 1536 * M, NULL},
+    {NULL, NULL, 500, 0, false, SLUICE_OK, AUTO_80, 500, 500, 1536 * M, NULL},
+    {NULL, NULL, 520, 0, false, SLUICE_OK, AUTO_80, 520, 512, 1536 * M, NULL},
     {NULL, NULL, 40960, 0, false, SLUICE_OK, AUTO_80, 40960, 480, 0, NULL}, /* a quarter of 240.8 MiB that are left */
     {NULL, NULL, 3000, 0, false, SLUICE_OK, AUTO_80, 3000, 512, 1536 * M, NULL},
     {NULL, NULL, 1, 0, false, SLUICE_OK, AUTO_80, 1, 1, 1536 * M, NULL},

@@ -170,6 +170,10 @@ static void test_attention(void **state)
         {QUANT_Q8_0, QUANT_F16, 6, 2, 96, 70, 33, 31, .window = 0},
         {QUANT_Q8_0, QUANT_Q8_0, 9, 3, 576, 32, 2, 1, .window = 0},
         {QUANT_F32, QUANT_Q8_0, 2, 1, 1, 64, 130, 0, .window = 0},
+        {QUANT_F16, QUANT_F16, 4, 1, 64, 64, 70, 3, .window = 0},
+        {QUANT_F32, QUANT_F16, 2, 1, 48, 40, 100, 61, .window = 0},
+        {QUANT_F16, QUANT_F16, 6, 2, 64, 64, 150, 40, .window = 100, .softcap = 2.5f},
+        {QUANT_F16, QUANT_F16, 3, 1, 64, 392, 30, 50, .window = 0},
     };
     struct kernel_pool *pools[N_THREAD_COUNTS];
     struct sluice_error err;

@@ -180,6 +180,19 @@ static void test_quota(void **state)
     assert_int_equal(os_cpu_quota_at(tree_root), 4);
 }
 
+static void test_resident(void **state)
+{
+    uint64_t now, peak;
+    tree_put("/proc/self/status", "Name:\tx\nVmHWM:\t   300 kB\nVmRSS:\t   200 kB\nThreads:\t1\n");
+    os_resident_at(tree_root, &now, &peak);
+    assert_true(now == 200 * 1024 && peak == 300 * 1024);
+    tree_put("/proc/self/status", "Name:\tx\nVmSize:\t900 kB\nVmRSS:\t   200 kB\n"); /* gVisor's */
+    os_resident_at(tree_root, &now, &peak);
+    assert_true(now == 200 * 1024 && peak == 0);
+    os_resident_at("/nowhere", &now, &peak);
+    assert_true(now == 0 && peak == 0);
+}
+
 /* The real machine: what it says is plausible. */
 static void test_here(void **state)
 {
@@ -196,9 +209,9 @@ static void test_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_TREE(test_machine), WITH_TREE(test_v2),           WITH_TREE(test_v2_namespace),
-        WITH_TREE(test_v1),      WITH_TREE(test_v1_container), WITH_TREE(test_hybrid),
-        WITH_TREE(test_rubbish), WITH_TREE(test_quota),        cmocka_unit_test(test_here),
+        WITH_TREE(test_resident), WITH_TREE(test_machine),      WITH_TREE(test_v2),     WITH_TREE(test_v2_namespace),
+        WITH_TREE(test_v1),       WITH_TREE(test_v1_container), WITH_TREE(test_hybrid), WITH_TREE(test_rubbish),
+        WITH_TREE(test_quota),    cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

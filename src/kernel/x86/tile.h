@@ -1,7 +1,7 @@
 /* Private to x86/: products of many tokens, for all formats with int8 activations in blocks of 32 or 256.
  *
  * Work goes in slabs: 256 successive values (fewer at the end of a row), for which 64 tokens' activations are copied
- * together once for 64 rows. 16 rows at a time are unpacked once for all tokens, turned so that a lane holds a row's
+ * together once for 128 rows. 16 rows at a time are unpacked once for all tokens, turned so that a lane holds a row's
  * successive values; activations are spread over the lanes, three tokens at a time, and everything that is added up in
  * between stays in registers. No sum across lanes is left. */
 #ifndef KERNEL_X86_TILE_H

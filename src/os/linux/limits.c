@@ -123,19 +123,22 @@ void os_memory(struct os_memory *out) { os_memory_at("", out); }
 
 void linux_memory(void *user, struct os_memory *out) { os_memory_at("", out); }
 
-void os_resident(uint64_t *bytes, uint64_t *peak_bytes)
+void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes)
 {
-    static const char *const names[2] = {"VmHWM", "VmRSS"}; /* as they stand in the file */
-    uint64_t *const out[2] = {peak_bytes, bytes};
+    char path[LINUX_PATH_BYTES], line[256];
+    bool now = false, peak = false; /* some kernels say one of them alone */
     *bytes = *peak_bytes = 0;
-    FILE *f = fopen("/proc/self/status", "re");
+    snprintf(path, sizeof path, "%s/proc/self/status", root);
+    FILE *f = fopen(path, "re");
     if (!f) return;
-    char line[256];
-    size_t i = 0;
-    while (i < 2 && fgets(line, sizeof line, f))
-        if (kib_of(line, names[i], out[i])) i++;
+    while (!(now && peak) && fgets(line, sizeof line, f)) {
+        now = now || kib_of(line, "VmRSS", bytes);
+        peak = peak || kib_of(line, "VmHWM", peak_bytes);
+    }
     fclose(f);
 }
+
+void os_resident(uint64_t *bytes, uint64_t *peak_bytes) { os_resident_at("", bytes, peak_bytes); }
 
 uint64_t os_resident_bytes(void)
 {
