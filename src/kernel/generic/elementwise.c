@@ -1,6 +1,7 @@
 /* Elementwise kernels, written once and compiled once an instruction set (KERNEL_LEVEL names it). Every operation is an
- * IEEE operation on floats (for angles, doubles) or a fused one, in an order that the source fixes, and nothing may be contracted, so all copies give the
- * same bits however the compiler vectorises them. Sums have 16 lanes for that reason. */
+ * IEEE operation on floats (for angles, doubles) or a fused one, in an order that the source fixes, and nothing may be
+ * contracted, so all copies give the same bits however the compiler vectorises them. Sums have 16 lanes for that
+ * reason. */
 #include "base/math_turn.h"
 #include "kernel/tables.h"
 
