@@ -13,7 +13,8 @@
 struct machine {
     struct os_cpu cpu;
     struct os_memory memory;
-    uint64_t limit_bytes; /* as the automatic budget sees it: DESIGN.md section 6 */
+    uint64_t limit_bytes;  /* as the automatic budget sees it: DESIGN.md section 6 */
+    unsigned auto_percent; /* of it that an automatic budget takes */
     const char *kernel;
     bool uring;
     char uring_why[160];
@@ -37,12 +38,15 @@ static void look(struct machine *m)
     os_memory(&m->memory);
     m->uring = doctor_uring(m->uring_why);
     m->kernel = kernel_level(&m->cpu);
+    bool group = false;
     m->limit_bytes = m->memory.available_bytes;
     if (m->memory.cgroup_limit_bytes != UINT64_MAX) {
         uint64_t used = m->memory.cgroup_used_bytes, limit = m->memory.cgroup_limit_bytes;
         uint64_t room = limit > used ? limit - used : 0;
-        if (room < m->limit_bytes) m->limit_bytes = room;
+        group = room < m->limit_bytes;
+        if (group) m->limit_bytes = room;
     }
+    m->auto_percent = os_auto_percent(m->limit_bytes, group);
 }
 
 static const struct {
@@ -91,7 +95,8 @@ static void print_machine(const struct machine *m)
                    report_bytes((double)m->memory.cgroup_used_bytes, b), m->memory.cgroup_path);
     else
         out_printf("cgroup        no limit\n");
-    out_printf("budget        --memory auto takes %s (80 %% of %s)\n", report_bytes((double)m->limit_bytes * 0.8, a),
+    out_printf("budget        --memory auto takes %s (%u %% of %s)\n",
+               report_bytes((double)m->limit_bytes * m->auto_percent / 100, a), m->auto_percent,
                report_bytes((double)m->limit_bytes, b));
     if (m->memory.can_ipc_lock)
         out_printf("memlock       no limit for this process (CAP_IPC_LOCK)\n");

@@ -28,7 +28,7 @@
 #define SESSIONS_AUTO_MAX 4
 #define SESSIONS_SHARE 8
 
-enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, bool *group, char why[300],
                                         struct sluice_error *err)
 {
     struct os_memory m;
@@ -40,7 +40,9 @@ enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes,
     const uint64_t simulated = e->asks.simulated_used_bytes;
     *bytes = m.available_bytes + own;
     snprintf(why, 300, "available memory");
-    if (m.cgroup_room_bytes < m.available_bytes) {
+    const bool in_group = m.cgroup_room_bytes < m.available_bytes;
+    if (group) *group = in_group;
+    if (in_group) {
         *bytes = m.cgroup_room_bytes + own; /* pages of shared files are not all in its account */
         if (*bytes > m.cgroup_limit_bytes) *bytes = m.cgroup_limit_bytes;
         snprintf(why, 300, "the memory limit of cgroup %s", m.cgroup_path);
@@ -172,8 +174,10 @@ static void choose_sessions(sluice_engine *e, const struct plan_input *in)
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
-    enum sluice_status st = engine_machine_limit(e, &e->machine_limit_bytes, e->machine_limit_why, err);
+    bool group;
+    enum sluice_status st = engine_machine_limit(e, &e->machine_limit_bytes, &group, e->machine_limit_why, err);
     if (st) return st;
+    e->auto_percent = os_auto_percent(e->machine_limit_bytes, group);
     if (e->options.ctx > hp->n_ctx_train)
         base_log(&e->log, BASE_LOG_WARN,
                  "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32
@@ -183,6 +187,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
     model_scratch_sizes(hp, &sizes);
     struct plan_input in = {
         .machine_limit_bytes = e->machine_limit_bytes,
+        .auto_percent = e->auto_percent,
         .machine_limit_why = e->machine_limit_why,
         .memory = e->asks.memory,
         .experts = e->asks.experts,

@@ -97,6 +97,7 @@ struct sluice_engine {
     /* memory */
     struct plan plan;
     uint64_t machine_limit_bytes;
+    unsigned auto_percent; /* of it that an automatic budget takes */
     char machine_limit_why[300];
     struct load_plan load;
     struct engine_block dense, kv, scratch;
@@ -162,8 +163,8 @@ uint64_t engine_session_bytes_per_ctx(void);
 uint64_t engine_step_ids_bytes(const sluice_engine *e); /* of step_ids, aligned; the sessions follow */
 uint64_t engine_session_scratch_bytes(const sluice_engine *e);
 uint64_t engine_session_kv_bytes(const sluice_engine *e);
-/* budget.c: what this process may use now, as the plan's limit was found; why may be NULL. */
-enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, char why[300],
+/* budget.c: what this process may use now, as the plan's limit was found; *group (or NULL): it is a control group's. */
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, bool *group, char why[300],
                                         struct sluice_error *err);
 /* budget.c: memory for what is known beforehand, guessed and simulated. */
 uint64_t engine_foresight_bytes(const sluice_engine *e);

@@ -44,7 +44,7 @@ enum sluice_status prefix_plan(const sluice_engine *e, uint64_t *bytes, struct s
     if (!e->options.prefix_memory) return SLUICE_OK;
     const uint64_t least = least_bytes(e), limit = e->machine_limit_bytes;
     if (asked->unit == PLAN_AUTO) {
-        const uint64_t budget = plan_budget(&e->asks.memory, limit);
+        const uint64_t budget = plan_budget(&e->asks.memory, limit, e->auto_percent);
         size = budget / AUTO_SHARE < AUTO_BYTES_MAX ? budget / AUTO_SHARE : AUTO_BYTES_MAX;
         if (size < least && e->options.prefix_dir) size = least;
         if (size < least) {

@@ -152,7 +152,7 @@ void pressure_relieve(sluice_engine *e)
     p->next_ns = now + LOOK_EVERY_NS;
     uint64_t allowed;
     char why[300];
-    if (engine_machine_limit(e, &allowed, why, NULL)) return; /* /proc is gone: nothing is known */
+    if (engine_machine_limit(e, &allowed, NULL, why, NULL)) return; /* /proc is gone: nothing is known */
     struct os_pressure seen = {0};
     e->os->pressure(e->os->user, &seen);
     if (p->owed_bytes) p->prefix_limit_bytes = prefix_set_limit(e, p->owed_bytes);
@@ -186,7 +186,7 @@ bool pressure_may_grow(void *engine, uint64_t bytes)
                                    .slots_bytes = e->plan.slots_bytes,
                                    .prefix_bytes = prefix_planned_bytes(e)};
     char why[300];
-    if (engine_machine_limit(e, &facts.allowed_bytes, why, NULL)) return true; /* nothing is known */
+    if (engine_machine_limit(e, &facts.allowed_bytes, NULL, why, NULL)) return true; /* nothing is known */
     const uint64_t most = least_of(above(most_bytes(&facts), p->prefix_limit_bytes), e->plan.slots_bytes),
                    part = e->plan.slots_bytes / GRANT_PART;
     if (bytes > most) {

@@ -150,19 +150,19 @@ static enum sluice_status choose_experts(const struct plan_input *in, struct cho
     return SLUICE_OK;
 }
 
-uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes)
+uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes, unsigned auto_percent)
 {
-    if (memory->unit == PLAN_AUTO) return machine_limit_bytes / 5 * 4;
+    if (memory->unit == PLAN_AUTO) return machine_limit_bytes / 10 * (auto_percent / 10);
     return memory->unit == PLAN_PERCENT ? percent_of(memory->value, machine_limit_bytes) : (uint64_t)memory->value;
 }
 
-/* The number in front of the rows: the user's, or 80 % of the limit. */
+/* The number in front of the rows: the user's, or a part of the limit. */
 static enum sluice_status choose_budget(const struct plan_input *in, uint64_t *budget, struct sluice_error *err)
 {
     uint64_t limit = in->machine_limit_bytes;
     if (in->memory.unit == PLAN_COUNT)
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "--memory takes a size, not a count");
-    *budget = plan_budget(&in->memory, limit);
+    *budget = plan_budget(&in->memory, limit, in->auto_percent);
     if (*budget <= limit) return SLUICE_OK;
     char a[24], b[24], t[24], option[32];
     base_fail(err, SLUICE_ERR_MEMORY, NULL,
@@ -277,7 +277,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
     if (!status) status = choose_experts(in, &c, err);
     if (status) return status;
 
-    /* --experts alone: the budget is what the rows and those slots come to. It may be more than the automatic 80 %
+    /* --experts alone: the budget is what the rows and those slots come to. It may be more than the automatic part
      * of the limit, if the least that it takes is. */
     bool from_experts = in->memory.unit == PLAN_AUTO && c.wanted;
     c.smallest = add(rows_bytes(in, c.ctx_min, c.chunk_min), c.wanted ? c.wanted : c.floor);

@@ -24,6 +24,7 @@ enum sluice_status plan_parse_size(const char *text, bool count, const char *wha
 
 struct plan_input {
     uint64_t machine_limit_bytes;  /* what may be used at most: min(cgroup limit - others' use, available + own) */
+    unsigned auto_percent;         /* of it that an automatic budget takes */
     uint64_t machine_total_bytes;  /* for messages */
     const char *machine_limit_why; /* "available memory" or the cgroup's path */
     struct plan_size memory, experts;
@@ -60,8 +61,9 @@ struct plan {
     uint64_t smallest_bytes;    /* the smallest budget that would do; set by a refusal for too little memory too */
     uint64_t slots_asked_bytes; /* explicitly; 0: nothing was said. More than all experts: those are held */
 };
-/* The budget that a wish comes to on a machine with this limit, whether it can be had or not. */
-uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes);
+/* The budget that a wish comes to on a machine with this limit, whether it can be had or not. auto_percent: of the
+ * limit, without a wish. */
+uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes, unsigned auto_percent);
 /* SLUICE_ERR_MEMORY: over the machine's limit, or under the floor; both numbers and the smallest that would do are in
  * the text. */
 enum sluice_status plan_make(const struct plan_input *in, struct plan *out, struct sluice_error *err);

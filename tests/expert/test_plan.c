@@ -174,6 +174,7 @@ static struct plan_input base_input(const struct expert_catalog *catalog)
     kv.fixed_bytes = 2 * M;
     return (struct plan_input){
         .machine_limit_bytes = 4 * G,
+        .auto_percent = 80,
         .machine_total_bytes = 16 * G,
         .machine_limit_why = "available memory",
         .catalog = catalog,
@@ -206,7 +207,7 @@ static enum sluice_status make(struct plan_input *in, const char *memory, const 
     return plan_make(in, out, err);
 }
 
-#define AUTO_80 (4 * G / 5 * 4)
+#define AUTO_80 (4 * G / 10 * 8)
 
 static const struct line {
     const char *memory, *experts;

@@ -180,6 +180,15 @@ static void test_quota(void **state)
     assert_int_equal(os_cpu_quota_at(tree_root), 4);
 }
 
+static void test_auto_percent(void **state)
+{
+    const uint64_t g = (uint64_t)1 << 30;
+    assert_int_equal(os_auto_percent(64 * g, false), 80);
+    assert_int_equal(os_auto_percent(64 * g, true), 90);
+    assert_int_equal(os_auto_percent(2 * g, true), 90);
+    assert_int_equal(os_auto_percent(2 * g - 1, true), 80);
+}
+
 static void test_resident(void **state)
 {
     uint64_t now, peak;
@@ -209,9 +218,12 @@ static void test_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_TREE(test_resident), WITH_TREE(test_machine),      WITH_TREE(test_v2),     WITH_TREE(test_v2_namespace),
-        WITH_TREE(test_v1),       WITH_TREE(test_v1_container), WITH_TREE(test_hybrid), WITH_TREE(test_rubbish),
-        WITH_TREE(test_quota),    cmocka_unit_test(test_here),
+        WITH_TREE(test_resident),     cmocka_unit_test(test_auto_percent),
+        WITH_TREE(test_machine),      WITH_TREE(test_v2),
+        WITH_TREE(test_v2_namespace), WITH_TREE(test_v1),
+        WITH_TREE(test_v1_container), WITH_TREE(test_hybrid),
+        WITH_TREE(test_rubbish),      WITH_TREE(test_quota),
+        cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
