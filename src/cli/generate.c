@@ -232,7 +232,7 @@ static enum generate_end answer(struct generator *g, const int32_t *ids, size_t 
     for (size_t i = 0; i < g->n_stops; i++)
         if (stop_add(&filter, g->stops[i], err)) return GENERATE_FAILED;
     if (n == 0) {
-        base_fail(err, SLUICE_ERR_USAGE, "give it some text to continue", "the prompt is empty");
+        base_fail(err, SLUICE_ERR_USAGE, "give it some text to continue: -p TEXT, or -f FILE", "the prompt is empty");
         return GENERATE_FAILED;
     }
     if (n > g->model->info.ctx) {

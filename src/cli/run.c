@@ -106,7 +106,7 @@ int command_run(const struct cli_options *o)
     }
     if (bytes == 0) {
         free(text);
-        base_fail(&err, SLUICE_ERR_USAGE, "give it some text to continue", "the prompt is empty");
+        base_fail(&err, SLUICE_ERR_USAGE, "give it some text to continue: -p TEXT, or -f FILE", "the prompt is empty");
         return report_error(&err);
     }
     if (cli_flag(o, OPT_CHAT) && strlen(text) != bytes) {

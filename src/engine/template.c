@@ -238,7 +238,8 @@ enum sluice_status template_render_json(const sluice_engine *e, const char *vars
         struct jinja_input in = {.json = vars, .json_bytes = bytes};
         st = as_usage(render(e, &in, bytes, out, err), err);
     } else if (c.calls) {
-        st = base_fail(err, SLUICE_ERR_USAGE, "leave the tools out, or use a file with a chat template",
+        st = base_fail(err, SLUICE_ERR_USAGE,
+                       "leave the tools out, or give a chat template that knows them (--chat-template-file)",
                        "the chat format '%s' knows no tools", text_chat_name(e->chat));
     } else {
         for (size_t i = 0; i < c.n; i++)

@@ -409,11 +409,11 @@ static void prompt_chunk(struct scheduler *q, struct job *j)
         return;
     }
     j->n_done += n;
+    atomic_fetch_add(&q->server->metrics.chunks, 1); /* before anybody hears of it */
     job_progress(j, j->n_done);
     if (j->n_done == r->n_ids) first_token(q, j);
     sluice_stats(q->engine, &after);
     chunk_measured(&q->cost, n, took, after.wait_ns - before.wait_ns, after.disk_busy_ns - before.disk_busy_ns);
-    atomic_fetch_add(&q->server->metrics.chunks, 1);
 }
 
 /* The next job, in turn, whose prompt is not read yet. */

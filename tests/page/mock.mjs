@@ -142,7 +142,7 @@ export class Mock {
       return loading ? json({ status: 'loading model', progress: loading }, 503) : json({ status: 'ok' });
     }
     if (this.options.key && q.headers.authorization !== `Bearer ${this.options.key}`)
-      return json({ error: { message: 'a valid API key is needed', type: 'authentication_error' } }, 401);
+      return json({ error: { message: 'a valid API key is needed, in the header Authorization: Bearer KEY or x-api-key: KEY', type: 'authentication_error' } }, 401);
     if (path === '/props') return json({ default_generation_settings: { n_ctx: 8192, params: { temperature: 0.8, top_p: 0.95, min_p: 0.05, top_k: 40, repeat_penalty: 1 } }, total_slots: 4, model_alias: 'Qwen3-30B-A3B-Q4_K_M' });
     if (path === '/v1/models') return json({ object: 'list', data: [{ id: 'Qwen3-30B-A3B-Q4_K_M', object: 'model' }] });
     if (path === '/api/stats') return json(this.stats());
