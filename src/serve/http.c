@@ -213,7 +213,9 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     const bool open = e && e->open;
     if (!open && !host_good(s, c)) return fault_set(f, 403, NULL, "the Host header names no address of this server");
     if (!origin_good) return fault_set(f, 403, NULL, "pages of other origins may not ask here (--cors)");
-    if (!open && !key_good(s, c)) return fault_set(f, 401, NULL, "a valid API key is needed, in the header Authorization: Bearer KEY or x-api-key: KEY");
+    if (!open && !key_good(s, c))
+        return fault_set(f, 401, NULL,
+                         "a valid API key is needed, in the header Authorization: Bearer KEY or x-api-key: KEY");
     if (!e && path_known) return fault_set(f, 405, NULL, "%.20s is not allowed here", method);
     if (!e) return fault_set(f, 404, NULL, "there is nothing at %.200s%s", path, endpoint_elsewhere(path));
     if (e->model_behind && strcmp(path + strlen(e->path), s->model_name) != 0) {
