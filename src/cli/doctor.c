@@ -38,15 +38,17 @@ static void look(struct machine *m)
     os_memory(&m->memory);
     m->uring = doctor_uring(m->uring_why);
     m->kernel = kernel_level(&m->cpu);
-    bool group = false;
+    uint64_t group = 0;
     m->limit_bytes = m->memory.available_bytes;
     if (m->memory.cgroup_limit_bytes != UINT64_MAX) {
         uint64_t used = m->memory.cgroup_used_bytes, limit = m->memory.cgroup_limit_bytes;
         uint64_t room = limit > used ? limit - used : 0;
-        group = room < m->limit_bytes;
-        if (group) m->limit_bytes = room;
+        if (room < m->limit_bytes) {
+            m->limit_bytes = room;
+            group = limit;
+        }
     }
-    m->auto_percent = os_auto_percent(m->limit_bytes, group);
+    m->auto_percent = os_auto_percent(group);
 }
 
 static const struct {

@@ -28,7 +28,7 @@
 #define SESSIONS_AUTO_MAX 4
 #define SESSIONS_SHARE 8
 
-enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, bool *group, char why[300],
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, uint64_t *group, char why[300],
                                         struct sluice_error *err)
 {
     struct os_memory m;
@@ -41,7 +41,7 @@ enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes,
     *bytes = m.available_bytes + own;
     snprintf(why, 300, "available memory");
     const bool in_group = m.cgroup_room_bytes < m.available_bytes;
-    if (group) *group = in_group;
+    if (group) *group = in_group ? m.cgroup_limit_bytes : 0;
     if (in_group) {
         *bytes = m.cgroup_room_bytes + own; /* pages of shared files are not all in its account */
         if (*bytes > m.cgroup_limit_bytes) *bytes = m.cgroup_limit_bytes;
@@ -174,10 +174,10 @@ static void choose_sessions(sluice_engine *e, const struct plan_input *in)
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
-    bool group;
+    uint64_t group;
     enum sluice_status st = engine_machine_limit(e, &e->machine_limit_bytes, &group, e->machine_limit_why, err);
     if (st) return st;
-    e->auto_percent = os_auto_percent(e->machine_limit_bytes, group);
+    e->auto_percent = os_auto_percent(group);
     if (e->options.ctx > hp->n_ctx_train)
         base_log(&e->log, BASE_LOG_WARN,
                  "a context of %" PRIu32 " tokens was asked for; the model was trained for %" PRIu32

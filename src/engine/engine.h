@@ -163,8 +163,9 @@ uint64_t engine_session_bytes_per_ctx(void);
 uint64_t engine_step_ids_bytes(const sluice_engine *e); /* of step_ids, aligned; the sessions follow */
 uint64_t engine_session_scratch_bytes(const sluice_engine *e);
 uint64_t engine_session_kv_bytes(const sluice_engine *e);
-/* budget.c: what this process may use now, as the plan's limit was found; *group (or NULL): it is a control group's. */
-enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, bool *group, char why[300],
+/* budget.c: what this process may use now, as the plan's limit was found; *group (or NULL): the
+ * limit of the control group whose room that is, or 0. */
+enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes, uint64_t *group, char why[300],
                                         struct sluice_error *err);
 /* budget.c: memory for what is known beforehand, guessed and simulated. */
 uint64_t engine_foresight_bytes(const sluice_engine *e);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #define LOOK_EVERY_NS ((uint64_t)250 * 1000000u)
-#define MARGIN_PART 32u /* of what is allowed: kept free once that is less than the budget */
+#define MARGIN_PART 32u /* of what is allowed: kept free once that is less than the plan's rows */
 #define MARGIN_MIN ((uint64_t)2 << 20)
 #define MARGIN_MAX ((uint64_t)512 << 20)
 #define STALLED 10u    /* a tenth of the time stalled for memory is too much */
@@ -23,13 +23,13 @@ uint64_t pressure_margin_bytes(uint64_t allowed_bytes)
 }
 
 /* What is allowed less what is neither the cache nor prefixes. Others may have taken memory, or the group's limit was
- * lowered: the budget does not fit any more then. The margin is what lets a limit be lowered further: a group cannot be
- * cut below what it uses. */
+ * lowered: the plan's rows do not fit any more then (a budget that they do not use up matters to nobody). The margin is
+ * what lets a limit be lowered further: a group cannot be cut below what it uses. */
 static uint64_t most_bytes(const struct pressure_facts *f)
 {
     const uint64_t both = f->slots_bytes + f->prefix_bytes;
-    if (f->allowed_bytes >= f->budget_bytes) return both;
-    const uint64_t needed = f->budget_bytes - both + pressure_margin_bytes(f->allowed_bytes);
+    if (f->allowed_bytes >= f->rows_bytes) return both;
+    const uint64_t needed = f->rows_bytes - both + pressure_margin_bytes(f->allowed_bytes);
     return f->allowed_bytes > needed ? f->allowed_bytes - needed : 0;
 }
 
@@ -68,7 +68,7 @@ struct pressure_limits pressure_decide(const struct pressure_facts *f)
     const bool stalled = f->elapsed_ns && f->stall_ns > f->elapsed_ns / STALLED;
     struct pressure_limits l = f->limits;
     if (now > most) return give(f, now - most);
-    if (stalled && (f->hit_limit || f->allowed_bytes < f->budget_bytes + pressure_margin_bytes(f->budget_bytes))) {
+    if (stalled && (f->hit_limit || f->allowed_bytes < f->rows_bytes + pressure_margin_bytes(f->rows_bytes))) {
         /* How much is missing nobody says: each gives a step. What prefixes have not used would bring nothing now. */
         const uint64_t used = least_of(l.prefix_bytes, f->prefixes.used_bytes);
         l.slots_bytes -= least_of(slots_step, above(l.slots_bytes, f->floor_bytes));
@@ -157,7 +157,7 @@ void pressure_relieve(sluice_engine *e)
     e->os->pressure(e->os->user, &seen);
     if (p->owed_bytes) p->prefix_limit_bytes = prefix_set_limit(e, p->owed_bytes);
     if (p->prefix_limit_bytes <= p->owed_bytes) p->owed_bytes = 0;
-    struct pressure_facts facts = {.budget_bytes = e->plan.budget_bytes,
+    struct pressure_facts facts = {.rows_bytes = plan_rows_bytes(&e->plan),
                                    .slots_bytes = e->plan.slots_bytes,
                                    .floor_bytes = e->plan.slots_floor_bytes,
                                    .prefix_bytes = prefix_planned_bytes(e),
@@ -182,7 +182,7 @@ bool pressure_may_grow(void *engine, uint64_t bytes)
     const uint64_t now = e->os->now_ns(e->os->user);
     if (now < p->denied_ns) return false;
     if (bytes <= p->granted_bytes && now < p->granted_ns) return true;
-    struct pressure_facts facts = {.budget_bytes = e->plan.budget_bytes,
+    struct pressure_facts facts = {.rows_bytes = plan_rows_bytes(&e->plan),
                                    .slots_bytes = e->plan.slots_bytes,
                                    .prefix_bytes = prefix_planned_bytes(e)};
     char why[300];

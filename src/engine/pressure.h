@@ -25,9 +25,9 @@ struct engine_pressure {
 
 /* The decision, pure (a table in the tests). */
 struct pressure_facts {
-    uint64_t budget_bytes, slots_bytes, floor_bytes; /* of the plan */
-    uint64_t prefix_bytes;                           /* of it: of kept prefixes */
-    uint64_t allowed_bytes;                          /* what the process may use now */
+    uint64_t rows_bytes, slots_bytes, floor_bytes; /* of the plan; rows: of all of them */
+    uint64_t prefix_bytes;                         /* of it: of kept prefixes */
+    uint64_t allowed_bytes;                        /* what the process may use now */
     struct pressure_limits {
         uint64_t slots_bytes, prefix_bytes;
     } limits;                      /* now */

@@ -12,12 +12,7 @@ uint64_t sizes_memory_bytes(const sluice_engine *e)
 }
 
 /* What is not the cache. A budget that is larger than all that is needed is not used up: it says nothing here. */
-static uint64_t rest_bytes(const struct plan *p)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < p->n_rows; i++) sum += p->rows[i].bytes;
-    return sum - p->slots_bytes;
-}
+static uint64_t rest_bytes(const struct plan *p) { return plan_rows_bytes(p) - p->slots_bytes; }
 
 enum sluice_status sizes_open(sluice_engine *e, struct sluice_error *err)
 {

@@ -150,6 +150,13 @@ static enum sluice_status choose_experts(const struct plan_input *in, struct cho
     return SLUICE_OK;
 }
 
+uint64_t plan_rows_bytes(const struct plan *p)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->n_rows; i++) sum += p->rows[i].bytes;
+    return sum;
+}
+
 uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes, unsigned auto_percent)
 {
     if (memory->unit == PLAN_AUTO) return machine_limit_bytes / 10 * (auto_percent / 10);

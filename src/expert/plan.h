@@ -61,6 +61,8 @@ struct plan {
     uint64_t smallest_bytes;    /* the smallest budget that would do; set by a refusal for too little memory too */
     uint64_t slots_asked_bytes; /* explicitly; 0: nothing was said. More than all experts: those are held */
 };
+/* What all rows come to: at most the budget. */
+uint64_t plan_rows_bytes(const struct plan *p);
 /* The budget that a wish comes to on a machine with this limit, whether it can be had or not. auto_percent: of the
  * limit, without a wish. */
 uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes, unsigned auto_percent);

@@ -123,13 +123,10 @@ struct os_pressure {
 void os_pressure(struct os_pressure *out);
 void os_pressure_at(const char *root, struct os_pressure *out); /* root: as for os_memory_at */
 
-/* How much of `limit` bytes, in per cent, a program takes that was not told: the machine's other programs need memory,
- * too; the limit of a control group (group) is there for those in it, less what the kernel takes of it for page tables,
- * sockets and files. */
-static inline unsigned os_auto_percent(uint64_t limit, bool group)
-{
-    return group && limit >= (uint64_t)2 << 30 ? 90 : 80;
-}
+/* How much of what it may use, in per cent, a program takes that was not told: the machine's other programs need
+ * memory, too; a control group's limit (0: none, or others leave less) is there for those in it, less what the kernel
+ * takes of it for page tables, sockets and files. */
+static inline unsigned os_auto_percent(uint64_t group_limit) { return group_limit >= (uint64_t)2 << 30 ? 90 : 80; }
 
 uint64_t os_resident_bytes(void);                                             /* VmRSS of this process, now */
 void os_resident(uint64_t *bytes, uint64_t *peak_bytes);                      /* the same and VmHWM; 0: not known */

@@ -1,4 +1,5 @@
-/* Idle time brings in the memory that the first prompts would wait for, where it is little; sluice_idle never fails. */
+/* Idle time brings in the memory that the first prompts would wait for, where it is little, and looks at how much
+ * memory there is; sluice_idle never fails. */
 #include "engine/engine.h"
 #include "fault_os.h"
 #include "support.h"
@@ -87,12 +88,38 @@ static void test_large_blocks(void **state)
     fault_os_destroy(&fault);
 }
 
+/* A budget that the plan's rows do not use up: that others leave less than it hurts nobody, less than the rows does. */
+static void test_roomy_budget(void **state)
+{
+    struct os_memory memory;
+    struct sluice_stats stats;
+    sluice_engine *e = open_demo(1);
+    os_memory(&memory);
+    fault.memory = &memory;
+    const uint64_t rows = plan_rows_bytes(&e->plan), own = os_resident_bytes();
+    assert_true(rows + ((uint64_t)200 << 20) < e->plan.budget_bytes);
+    memory.cgroup_limit_bytes = memory.cgroup_room_bytes = UINT64_MAX;
+    memory.available_bytes = rows + ((uint64_t)100 << 20) - own;
+    fault_skip_time(&fault, 1000000000);
+    (void)sluice_idle(e, 0);
+    sluice_stats(e, &stats);
+    assert_int_equal(stats.slots_limit_bytes, e->plan.slots_bytes);
+    memory.available_bytes = 0;
+    fault_skip_time(&fault, 1000000000);
+    (void)sluice_idle(e, 0);
+    sluice_stats(e, &stats);
+    assert_true(stats.slots_limit_bytes < e->plan.slots_bytes);
+    sluice_engine_close(e);
+    fault_os_destroy(&fault);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_blocks),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_large_blocks),
+        cmocka_unit_test(test_roomy_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -587,9 +587,9 @@ static void test_pressure_waits(void **state)
     prefix_tree_put(t, end_of_all, 0, want, sizeof want);
     prefix_tree_unpin(t, front);
     prefix_tree_remove(t, front);
-    const uint64_t slots = x.e->plan.slots_bytes, budget = x.e->plan.budget_bytes, own = os_resident_bytes();
-    assert_true(own < budget - (64 << 20));
-    memory.available_bytes = budget - own - (8 << 20); /* and the margin of 32: two thirds of what prefixes have */
+    const uint64_t slots = x.e->plan.slots_bytes, rows = plan_rows_bytes(&x.e->plan), own = os_resident_bytes();
+    assert_true(own < rows - (64 << 20));
+    memory.available_bytes = rows - own - (38 << 20); /* and the margin: two thirds of what prefixes have */
     assert_int_equal(look(&x, 1), slots);
     assert_true(honest(&x).prefix_memory_limit > 40 << 20);
     assert_true(look(&x, 1) < slots);

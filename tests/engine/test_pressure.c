@@ -12,7 +12,7 @@ static void test_decision(void **state)
 {
     (void)state;
     const uint64_t G = (uint64_t)1 << 30, second = 1000000000;
-    const struct pressure_facts usual = {.budget_bytes = 8 * G,
+    const struct pressure_facts usual = {.rows_bytes = 8 * G,
                                          .slots_bytes = 6 * G,
                                          .floor_bytes = G / 4,
                                          .allowed_bytes = 10 * G,
@@ -47,8 +47,8 @@ static void test_decision(void **state)
 static void gives(struct pressure_facts f, uint64_t gone, uint64_t slots, uint64_t prefixes)
 {
     const uint64_t M = (uint64_t)1 << 20;
-    f.allowed_bytes = f.budget_bytes - gone * M;
-    f.allowed_bytes += pressure_margin_bytes(f.budget_bytes); /* which is 512 MiB for both */
+    f.allowed_bytes = f.rows_bytes - gone * M;
+    f.allowed_bytes += pressure_margin_bytes(f.rows_bytes); /* which is 512 MiB for both */
     const struct pressure_limits l = pressure_decide(&f);
     assert_int_equal((f.limits.slots_bytes - l.slots_bytes) / M, slots);
     assert_int_equal((f.limits.prefix_bytes - l.prefix_bytes) / M, prefixes);
@@ -59,7 +59,7 @@ static void test_decision_of_prefixes(void **state)
 {
     (void)state;
     const uint64_t G = (uint64_t)1 << 30, M = (uint64_t)1 << 20, second = 1000000000;
-    const struct pressure_facts usual = {.budget_bytes = 32 * G,
+    const struct pressure_facts usual = {.rows_bytes = 32 * G,
                                          .slots_bytes = 10 * G,
                                          .floor_bytes = G,
                                          .prefix_bytes = 4 * G,
@@ -101,7 +101,7 @@ static void test_decision_of_prefixes(void **state)
     l = pressure_decide(&f);
     assert_int_equal(l.slots_bytes + l.prefix_bytes, 7 * G - pressure_margin_bytes(25 * G));
     f.limits = usual.limits;
-    l = pressure_decide(&(struct pressure_facts){.budget_bytes = 4 * G, /* no experts at all */
+    l = pressure_decide(&(struct pressure_facts){.rows_bytes = 4 * G, /* no experts at all */
                                                  .prefix_bytes = G,
                                                  .limits = {0, G},
                                                  .prefixes = {M, G, 0},

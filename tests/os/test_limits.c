@@ -183,10 +183,10 @@ static void test_quota(void **state)
 static void test_auto_percent(void **state)
 {
     const uint64_t g = (uint64_t)1 << 30;
-    assert_int_equal(os_auto_percent(64 * g, false), 80);
-    assert_int_equal(os_auto_percent(64 * g, true), 90);
-    assert_int_equal(os_auto_percent(2 * g, true), 90);
-    assert_int_equal(os_auto_percent(2 * g - 1, true), 80);
+    assert_int_equal(os_auto_percent(0), 80);
+    assert_int_equal(os_auto_percent(64 * g), 90);
+    assert_int_equal(os_auto_percent(2 * g), 90);
+    assert_int_equal(os_auto_percent(2 * g - 1), 80);
 }
 
 static void test_resident(void **state)
