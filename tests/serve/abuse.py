@@ -436,6 +436,12 @@ class Ends(unittest.TestCase):
                 self.assertEqual(s.get("/health")[0], 200)
             s.stop(signals=1 if ignored else 0)
 
+    def test_a_signal_while_it_loads(self):
+        for wait in (0, 0.002, 0.006, 0.015, 0.03):  # nothing was accepted: all of it is finished
+            s = Server(wait=False)
+            time.sleep(wait)
+            s.stop()
+
     def test_a_second_signal_stops_at_once(self):
         s = Server()
         busy, got = begin(s, LONG)
