@@ -159,7 +159,7 @@ uint64_t plan_rows_bytes(const struct plan *p)
 
 uint64_t plan_budget(const struct plan_size *memory, uint64_t machine_limit_bytes, unsigned auto_percent)
 {
-    if (memory->unit == PLAN_AUTO) return machine_limit_bytes / 10 * (auto_percent / 10);
+    if (memory->unit == PLAN_AUTO) return percent_of(auto_percent, machine_limit_bytes);
     return memory->unit == PLAN_PERCENT ? percent_of(memory->value, machine_limit_bytes) : (uint64_t)memory->value;
 }
 

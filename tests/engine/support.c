@@ -213,3 +213,27 @@ bool support_said(const char *part)
 }
 
 void support_forget_lines(void) { n_lines = 0; }
+
+float support_two_prompts(sluice_engine *e, int32_t (*token)(uint32_t i), uint32_t n_prompt, uint32_t n_decode)
+{
+    struct sluice_error err;
+    sluice_session *s;
+    float *logits = malloc(e->model->hp.n_vocab * sizeof *logits);
+    int32_t *ids = malloc(n_prompt * sizeof *ids);
+    if (!logits || !ids) die("two prompts", "no memory");
+    if (sluice_session_open(e, &s, &err)) die("two prompts", err.message);
+    for (uint32_t prompt = 0; prompt < 2; prompt++) {
+        for (uint32_t i = 0; i < n_prompt; i++) ids[i] = token(i + 1000 * prompt);
+        if (sluice_session_rewind(s, 0, &err)) die("two prompts", err.message);
+        if (sluice_eval(s, ids, n_prompt, logits, NULL, NULL, &err)) die("two prompts", err.message);
+        for (uint32_t i = 0; i < n_decode; i++) {
+            const int32_t id = token(n_prompt + i + 1000 * prompt);
+            if (sluice_eval(s, &id, 1, logits, NULL, NULL, &err)) die("two prompts", err.message);
+        }
+    }
+    const float last = logits[0];
+    sluice_session_close(s);
+    free(ids);
+    free(logits);
+    return last;
+}

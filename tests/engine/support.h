@@ -22,6 +22,10 @@ struct sluice_options support_options(const char *model_path);
 enum sluice_status support_logits(const struct os_calls *os, const struct sluice_options *o, const int32_t *ids,
                                   size_t n, float **logits, size_t *n_vocab, struct sluice_error *err);
 
+/* In a session of its own: two prompts, tokens 0 and 1000 on, with decode behind each. Returns the first of the last
+ * logits. */
+float support_two_prompts(sluice_engine *e, int32_t (*token)(uint32_t i), uint32_t n_prompt, uint32_t n_decode);
+
 /* The system's calls, in a machine whose memory nobody else uses: kept prefixes do not leave because others need it, so
  * that their tokens can be counted. */
 const struct os_calls *support_steady(void);

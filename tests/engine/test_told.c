@@ -43,7 +43,6 @@ static void run(unsigned threads, struct told *out)
     char model[SUPPORT_PATH_MAX], trace[64], usage[64], lock[80];
     struct sluice_error err;
     sluice_engine *e;
-    sluice_session *s;
     support_source("models/demo.gguf", model);
     snprintf(trace, sizeof trace, "/tmp/sluice-told-%d.trace", (int)getpid());
     snprintf(usage, sizeof usage, "/tmp/sluice-told-%d.usage", (int)getpid());
@@ -57,23 +56,8 @@ static void run(unsigned threads, struct told *out)
     o.no_usage = false;
     o.route = "selected"; /* else the clock would choose */
     if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
-    float *logits = malloc(e->model->hp.n_vocab * sizeof *logits);
-    assert_non_null(logits);
-    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
-    for (uint32_t prompt = 0; prompt < 2; prompt++) {
-        int32_t ids[N_PROMPT];
-        for (uint32_t i = 0; i < N_PROMPT; i++) ids[i] = token(i + 1000 * prompt);
-        assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
-        assert_int_equal(sluice_eval(s, ids, N_PROMPT, logits, NULL, NULL, &err), SLUICE_OK);
-        for (uint32_t i = 0; i < N_DECODE; i++) {
-            const int32_t id = token(N_PROMPT + i + 1000 * prompt);
-            assert_int_equal(sluice_eval(s, &id, 1, logits, NULL, NULL, &err), SLUICE_OK);
-        }
-    }
-    out->last = logits[0];
+    out->last = support_two_prompts(e, token, N_PROMPT, N_DECODE);
     sluice_stats(e, &out->stats);
-    free(logits);
-    sluice_session_close(s);
     sluice_engine_close(e);
     out->trace_bytes = read_all(trace, out->trace);
     out->usage_bytes = read_all(usage, out->usage);

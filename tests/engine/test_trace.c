@@ -30,7 +30,6 @@ static void run(const char *policy, const char *experts, uint32_t chunk, const c
     struct sluice_options o = support_options(model);
     struct sluice_error err;
     sluice_engine *e;
-    sluice_session *s;
     o.policy = policy;
     o.experts = experts;
     o.chunk = chunk;
@@ -40,22 +39,8 @@ static void run(const char *policy, const char *experts, uint32_t chunk, const c
     o.route = "selected";
     if (sluice_engine_open(&o, &e, &err)) fail_msg("%s", err.message);
     assert_int_equal(expert_catalog_n_classes(e->catalog), 1);
-    float *logits = malloc(e->model->hp.n_vocab * sizeof *logits);
-    assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
-    for (uint32_t prompt = 0; prompt < 2; prompt++) {
-        int32_t ids[N_PROMPT];
-        for (uint32_t i = 0; i < N_PROMPT; i++) ids[i] = token(i + 1000 * prompt);
-        assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
-        assert_int_equal(sluice_eval(s, ids, N_PROMPT, logits, NULL, NULL, &err), SLUICE_OK);
-        for (uint32_t i = 0; i < N_DECODE; i++) {
-            const int32_t id = token(N_PROMPT + i + 1000 * prompt);
-            assert_int_equal(sluice_eval(s, &id, 1, logits, NULL, NULL, &err), SLUICE_OK);
-        }
-    }
-    *last = logits[0];
+    *last = support_two_prompts(e, token, N_PROMPT, N_DECODE);
     sluice_stats(e, stats);
-    free(logits);
-    sluice_session_close(s);
     sluice_engine_close(e);
 }
 

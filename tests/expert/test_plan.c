@@ -207,7 +207,7 @@ static enum sluice_status make(struct plan_input *in, const char *memory, const 
     return plan_make(in, out, err);
 }
 
-#define AUTO_80 (4 * G / 10 * 8)
+#define AUTO_80 (4 * G / 5 * 4)
 
 static const struct line {
     const char *memory, *experts;

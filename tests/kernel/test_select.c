@@ -75,7 +75,7 @@ static void test_complete(void **state)
         for (uint32_t id = 0; id < QUANT_IDS; id++) assert_true((t->product[id] != NULL) == (quant_type(id) != NULL));
         assert_true(t->quantize && t->dot_f32 && t->rms_norm && t->silu_mul && t->add && t->add_scaled && t->scale);
         assert_true(t->exp_sum && t->softmax && t->rope && t->attn_scores && t->attn_values && t->attn_merge);
-        assert_true(t->store_kv != NULL);
+        assert_true(t->act_mul && t->angles && t->attn_join && t->store_kv);
     }
 }
 
