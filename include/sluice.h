@@ -214,10 +214,11 @@ SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *
 #define sluice_stats(e, out) sluice_stats_sized(e, out, sizeof *(out))
 
 /* For the time in which nothing is computed (a user types, a server waits): loads what the hotlist or the usage file
- * names, for at most about max_ms, and writes the usage file if that is due; before that it brings in scratch and KV
- * cache, where both are small. Memory that got short is given back here too; max_ms 0: nothing else is done, for those
- * who wait long, and the answer is false. False: there is nothing left to do; true: call again. Never fails: what goes
- * wrong is a line of the log. The first token that is evaluated ends the warm-up. */
+ * names, for at most about max_ms, and writes the usage file if that is due; it also brings in memory before it is used
+ * (that of the experts, and scratch and KV cache where both are small). Memory that got short is given back here too;
+ * max_ms 0: nothing else is done, for those who wait long, and the answer is false. False: there is nothing left to do;
+ * true: call again. Never fails: what goes wrong is a line of the log. The first token that is evaluated ends the
+ * warm-up. */
 SLUICE_API bool sluice_idle(sluice_engine *e, uint32_t max_ms);
 
 /* An expert and how often it was chosen. */

@@ -201,13 +201,20 @@ static void sample_text(const char *model, const char *memory, size_t n, uint64_
     end(&r);
 }
 
+/* An empty cache, with its memory as it is when an engine was opened. */
+static void empty_cache(struct expert_cache *c)
+{
+    expert_set_limit(c, 0);
+    expert_set_limit(c, UINT64_MAX);
+    while (expert_cache_prepare(c)) usleep(1000);
+}
+
 /* Experts at random places, all of the queue: bytes a nanosecond. */
 static double measure_disk(struct run *r, uint64_t seed)
 {
     struct expert_cache *c = r->e->cache;
     const uint32_t n = expert_catalog_n_experts(r->e->catalog);
-    expert_set_limit(c, 0); /* empties it */
-    expert_set_limit(c, UINT64_MAX);
+    empty_cache(c);
     struct expert_stats a, b;
     struct io_stats x, y;
     uint64_t state = seed * 2 + 1;
@@ -268,8 +275,7 @@ static void measure(const char *model, const char *memory, const char *prefetch,
     const uint32_t n_layer = r.e->model->hp.n_layer;
     static double missed[TOKENS_MAX][LAYERS_MAX];
     const double disk_first = measure_disk(&r, seed);
-    expert_set_limit(r.e->cache, 0);
-    expert_set_limit(r.e->cache, UINT64_MAX);
+    empty_cache(r.e->cache);
     struct sluice_stats before, middle, after;
     sluice_stats(r.e, &before);
     const double prefill = eval(&r, 0, prompt);
@@ -323,8 +329,7 @@ static struct io_figures measure_io(const char *model, const char *memory, const
     sluice_stats(r.e, &opened);
     f.load = (double)opened.load_bytes / (double)opened.load_ns;
     f.disk = measure_disk(&r, seed);
-    expert_set_limit(r.e->cache, 0);
-    expert_set_limit(r.e->cache, UINT64_MAX);
+    empty_cache(r.e->cache);
     f.prefill = (double)prompt * 1e9 / eval(&r, 0, prompt);
     double ns = 0;
     for (size_t i = 0; i < tokens; i++) ns += eval(&r, prompt + i, 1);

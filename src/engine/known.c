@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SAVE_EVERY_NS ((uint64_t)60 * 1000000000u)
+#define PREPARE_POLL_NS 500000
 #define SAVE_WAIT_MS 200u        /* for another process, between turns */
 #define SAVE_WAIT_CLOSE_MS 2000u /* and at the end */
 /* The warm-up loads what a first prompt would want with even odds: reading others costs more than it saves. The prompt
@@ -153,6 +155,7 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
     if (!e->cache) return prefix_idle(e, end);
     if (save_due(e)) save_usage(e, SAVE_WAIT_MS);
     for (;;) {
+        const bool brings = expert_cache_prepare(e->cache);
         bool more = warm_some(e);
         uint64_t now = now_ns(e);
         uint32_t left = expert_warm_wait(e->cache, now < end ? end - now : 0);
@@ -161,8 +164,10 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
             e->known.warm_ended = true;
             more = false;
         }
-        if (!more && expert_warm_wait(e->cache, 0) == 0) return prefix_idle(e, end);
+        const bool reads = more || expert_warm_wait(e->cache, 0) > 0;
+        if (!reads && !brings) return prefix_idle(e, end);
         if (now_ns(e) >= end) return true;
+        if (!reads) nanosleep(&(struct timespec){.tv_nsec = PREPARE_POLL_NS}, NULL);
     }
 }
 

@@ -9,8 +9,10 @@
  * happen. */
 #define LOAD_REQUEST_BYTES_MAX ((size_t)8 << 20)
 
-/* Memory that one thread brings in at once, ahead of the reads. */
+/* Memory that one thread brings in at once, ahead of the reads; more while it is quick. */
 #define LOAD_TOUCH_BYTES ((uint64_t)8 << 20)
+#define LOAD_TOUCH_BYTES_QUICK ((uint64_t)64 << 20)
+#define LOAD_TOUCH_NS_QUICK 20000000u
 
 static uint64_t down(uint64_t v, uint64_t align) { return v / align * align; }
 static uint64_t up(uint64_t v, uint64_t align) { return (v + align - 1) / align * align; }
@@ -89,13 +91,14 @@ struct touched {
     struct os_toucher *touchers[LOAD_TOUCHERS_MAX];
     uint64_t from[LOAD_TOUCHERS_MAX]; /* where the slice under way begins; UINT64_MAX: none */
     unsigned n;                       /* 0: memory comes as it is read into */
+    const struct load_touch *how;
     uint8_t *block;
     uint64_t bytes, begun;
 };
 
 static void touch_open(struct touched *t, const struct load_touch *how, void *block, uint64_t bytes)
 {
-    *t = (struct touched){.block = block, .bytes = bytes};
+    *t = (struct touched){.block = block, .bytes = bytes, .how = how};
     for (; how->toucher && t->n < how->n && t->n < LOAD_TOUCHERS_MAX; t->n++) {
         t->touchers[t->n] = how->toucher;
         if (t->n > 0 && os_toucher_create(how->os, &t->touchers[t->n])) break;
@@ -107,9 +110,15 @@ static void touch_open(struct touched *t, const struct load_touch *how, void *bl
 static void touch_close(struct touched *t)
 {
     for (unsigned i = 0; i < t->n; i++) {
-        os_touch_wait(t->touchers[i]);
+        if (t->from[i] != UINT64_MAX) os_touch_wait(t->touchers[i]);
         if (i > 0) os_toucher_destroy(t->touchers[i]);
     }
+}
+
+static uint64_t slice_bytes(struct os_toucher *idle)
+{
+    const uint64_t ns = os_touch_estimate_ns(idle, LOAD_TOUCH_BYTES_QUICK);
+    return ns && ns < LOAD_TOUCH_NS_QUICK ? LOAD_TOUCH_BYTES_QUICK : LOAD_TOUCH_BYTES;
 }
 
 /* Gives idle threads the next slices; memory up to what it returns is there. */
@@ -118,14 +127,15 @@ static uint64_t touch_on(struct touched *t)
     if (!t->n) return t->bytes;
     uint64_t there = t->bytes;
     for (unsigned i = 0; i < t->n; i++) {
-        if (t->from[i] != UINT64_MAX && !os_touch_idle(t->touchers[i])) continue;
-        const uint64_t left = t->bytes - t->begun, n = left < LOAD_TOUCH_BYTES ? left : LOAD_TOUCH_BYTES;
+        if (!os_touch_idle(t->touchers[i])) continue;
+        const uint64_t left = t->bytes - t->begun, slice = slice_bytes(t->touchers[i]), n = left < slice ? left : slice;
         t->from[i] = n ? t->begun : UINT64_MAX;
         os_touch_begin(t->touchers[i], t->block + t->begun, (size_t)n);
         t->begun += n;
     }
     for (unsigned i = 0; i < t->n; i++)
         if (t->from[i] < there) there = t->from[i];
+    if (t->from[0] == UINT64_MAX && t->how->rest) t->how->rest(t->how->user);
     return there;
 }
 

@@ -36,6 +36,8 @@ struct load_touch {
     const struct os_calls *os;
     struct os_toucher *toucher; /* NULL: nobody, it comes as it is read into */
     unsigned n;                 /* so many threads, `toucher` and passing ones; at most LOAD_TOUCHERS_MAX */
+    void (*rest)(void *user);   /* NULL, or called again and again while `toucher` has nothing left to do here */
+    void *user;
 };
 
 /* Reads everything into `block` and points the model's tensors at it. go_on (may be NULL) is told the bytes read so

@@ -160,8 +160,7 @@ static enum sluice_status open_verify(sluice_engine *e, struct sluice_error *err
 {
     if (!e->options.verify) return SLUICE_OK;
     enum sluice_status st = expert_verify_create(e->os, e->io, e->sums, &e->verify, err);
-    if (!st && e->catalog) st = expert_verify_covers(e->verify, e->catalog, err);
-    return st ? st : load_verify(e->model, &e->load, e->dense.at, e->verify, load_progress, e, err);
+    return !st && e->catalog ? expert_verify_covers(e->verify, e->catalog, err) : st;
 }
 
 static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
@@ -183,13 +182,11 @@ static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
     return st;
 }
 
-/* Memory is reserved and bytes are read here; everything before was arithmetic. */
 /* What was asked to stay in memory whatever the system wants. Experts follow as their memory is committed. */
 static void lock_blocks(sluice_engine *e)
 {
     const struct engine_asks *a = &e->asks;
     if (!e->options.lock) return;
-    os_lock_begin(&e->locker, e->os, a->lock_margin_bytes);
     if (a->lock_dense) e->dense_locked = os_lock_range(&e->locker, e->dense.at, e->dense.bytes, true);
     if (a->lock_all) e->kv_locked = os_lock_range(&e->locker, e->kv.at, e->kv.bytes, false);
     if (a->lock_all) e->scratch_locked = os_lock_range(&e->locker, e->scratch.at, e->scratch.bytes, false);
@@ -229,6 +226,46 @@ static enum sluice_status open_foresight(sluice_engine *e, struct sluice_error *
     return SLUICE_OK;
 }
 
+static enum sluice_status open_cache(sluice_engine *e, struct sluice_error *err)
+{
+    const struct expert_cache_config config = {.os = e->os,
+                                               .log = &e->log,
+                                               .io = e->io,
+                                               .catalog = e->catalog,
+                                               .policy = e->asks.policy,
+                                               .trace = e->trace,
+                                               .slots_bytes = e->plan.slots_bytes,
+                                               .verify = e->verify,
+                                               .toucher = e->toucher,
+                                               .locker = e->asks.lock_experts ? &e->locker : NULL,
+                                               .may_grow = pressure_may_grow,
+                                               .user = e};
+    return expert_cache_create(&config, &e->cache, err);
+}
+
+static void prepare_experts(void *user)
+{
+    sluice_engine *e = user;
+    if (e->cache) expert_cache_prepare(e->cache);
+}
+
+/* The dense weights; memory of the experts comes in meanwhile. */
+static enum sluice_status open_dense(sluice_engine *e, struct sluice_error *err)
+{
+    const uint64_t t0 = e->os->now_ns(e->os->user);
+    const struct load_touch touch = {
+        .os = e->os, .toucher = e->toucher, .n = e->cpu.n_threads, .rest = prepare_experts, .user = e};
+    enum sluice_status st = load_dense(e->model, e->io, &touch, &e->load, e->dense.at, load_progress, e, err);
+    if (!st && e->verify) st = load_verify(e->model, &e->load, e->dense.at, e->verify, load_progress, e, err);
+    if (st) return st;
+    e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
+    e->stats.load_bytes = e->load.read_bytes;
+    base_log(&e->log, BASE_LOG_DEBUG, "dense weights: %zu tensors in %zu reads, %.1f MiB in %.0f ms", e->model->n_dense,
+             e->load.n_runs, (double)e->load.read_bytes / (1 << 20), (double)e->stats.load_ns / 1e6);
+    return io_check_files(e->io, err);
+}
+
+/* Memory is reserved and bytes are read here; everything before was arithmetic. */
 static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -246,33 +283,13 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     e->step_ids = (int32_t *)((uint8_t *)e->scratch.at + model_scratch);
     if (os_toucher_create(e->os, &e->toucher))
         base_log(&e->log, BASE_LOG_NOTE, "no thread for touching memory ahead: it is touched as it is used");
-    const uint64_t t0 = e->os->now_ns(e->os->user);
-    const struct load_touch touch = {.os = e->os, .toucher = e->toucher, .n = e->cpu.n_threads};
-    if ((st = load_dense(e->model, e->io, &touch, &e->load, e->dense.at, load_progress, e, err))) return st;
     if ((st = open_verify(e, err))) return st;
-    e->stats.load_ns = e->os->now_ns(e->os->user) - t0;
-    e->stats.load_bytes = e->load.read_bytes;
-    base_log(&e->log, BASE_LOG_DEBUG, "dense weights: %zu tensors in %zu reads, %.1f MiB in %.0f ms", e->model->n_dense,
-             e->load.n_runs, (double)e->load.read_bytes / (1 << 20), (double)e->stats.load_ns / 1e6);
-    if ((st = io_check_files(e->io, err))) return st;
-    lock_blocks(e);
     if (e->options.trace_path && (st = open_trace(e, err))) return st;
+    if (e->options.lock) os_lock_begin(&e->locker, e->os, e->asks.lock_margin_bytes);
     if (e->catalog || prefix_planned_bytes(e)) pressure_open(e);
-    if (e->catalog) {
-        const struct expert_cache_config config = {.os = e->os,
-                                                   .log = &e->log,
-                                                   .io = e->io,
-                                                   .catalog = e->catalog,
-                                                   .policy = e->asks.policy,
-                                                   .trace = e->trace,
-                                                   .slots_bytes = p->slots_bytes,
-                                                   .verify = e->verify,
-                                                   .toucher = e->toucher,
-                                                   .locker = e->asks.lock_experts ? &e->locker : NULL,
-                                                   .may_grow = pressure_may_grow,
-                                                   .user = e};
-        if ((st = expert_cache_create(&config, &e->cache, err))) return st;
-    }
+    if (e->catalog && (st = open_cache(e, err))) return st;
+    if ((st = open_dense(e, err))) return st;
+    lock_blocks(e);
     routes_open(e);
     if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;
     e->run = (struct model_run){.model = e->model,

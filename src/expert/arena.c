@@ -93,7 +93,7 @@ size_t arena_memory_bytes(const struct expert_catalog *catalog, uint64_t slots_b
 
 uint32_t arena_chunk_of(const struct arena *a, uint32_t slot) { return slot / a->n_per_frame; }
 
-static uint8_t *frame_memory(const struct arena *a, uint32_t chunk) { return a->base + chunk * a->frame_bytes; }
+uint8_t *arena_frame_memory(const struct arena *a, uint32_t chunk) { return a->base + chunk * a->frame_bytes; }
 
 size_t arena_chunk_bytes(const struct arena *a, const struct arena_chunk *chunk)
 {
@@ -109,7 +109,7 @@ uint8_t *arena_memory(const struct arena *a, uint32_t slot)
 {
     uint32_t chunk = arena_chunk_of(a, slot);
     uint64_t slot_bytes = a->classes[a->chunks[chunk].class_index].shape->slot_bytes;
-    return frame_memory(a, chunk) + slot % a->n_per_frame * slot_bytes;
+    return arena_frame_memory(a, chunk) + slot % a->n_per_frame * slot_bytes;
 }
 
 /* ---- free lists ---- */
@@ -369,9 +369,9 @@ void arena_release(struct arena *a, uint32_t slot)
 static void carve(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
-    if (h->registered) io_memory_add(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
+    if (h->registered) io_memory_add(a->config.io, arena_frame_memory(a, chunk), arena_chunk_bytes(a, h));
     if (a->config.locker)
-        h->locked_bytes = os_lock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), false);
+        h->locked_bytes = os_lock_range(a->config.locker, arena_frame_memory(a, chunk), arena_chunk_bytes(a, h), false);
     a->classes[h->class_index].n_slots += h->n_slots;
     for (uint32_t i = h->n_slots; i-- > 0;) {
         uint32_t slot = chunk * a->n_per_frame + i;
@@ -394,13 +394,15 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
     const struct os_calls *os = a->config.os;
     uint64_t have = a->chunks[chunk].bytes;
     int error = 0;
-    if (bytes > have) error = os->commit(os->user, frame_memory(a, chunk) + have, (size_t)(bytes - have));
-    if (bytes < have) error = os->decommit(os->user, frame_memory(a, chunk) + bytes, (size_t)(have - bytes));
+    if (bytes < have && arena_is_coming(a, chunk)) os_touch_wait(a->config.toucher);
+    if (bytes > have) error = os->commit(os->user, arena_frame_memory(a, chunk) + have, (size_t)(bytes - have));
+    if (bytes < have) error = os->decommit(os->user, arena_frame_memory(a, chunk) + bytes, (size_t)(have - bytes));
     if (error < 0) {
         a->keeps = a->keeps || bytes < have;
         return error;
     }
     a->chunks[chunk].bytes = bytes;
+    if (bytes == 0) a->chunks[chunk].small = false;
     a->committed_bytes = a->committed_bytes - have + bytes;
     BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
     return 0;
@@ -413,18 +415,11 @@ static void make_chunk(struct arena *a, uint32_t frame, uint32_t class_index, ui
     h->class_index = class_index;
     h->n_busy = 0;
     arena_set_bytes(a, frame, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
+    a->carved_bytes += h->bytes;
+    /* The kernel then need not look up each small page for each read. Of huge ones there are few, and it compares those
+     * of a new chunk with all that are registered. */
+    h->registered = h->small;
     carve(a, frame);
-}
-
-/* Slots of a full chunk that the class may still have under the limit, with `have` bytes of it there already. */
-static uint32_t slots_of_next(const struct arena *a, uint32_t class_index, uint64_t have)
-{
-    const struct arena_class *class = &a->classes[class_index];
-    uint64_t room = (a->limit_bytes - a->committed_bytes + have) / class->shape->slot_bytes;
-    uint32_t n = class->fit, usable = arena_usable(class);
-    if (usable >= class->shape->n_experts) return 0;
-    if (n > class->shape->n_experts - usable) n = class->shape->n_experts - usable;
-    return n < room ? n : (uint32_t)room;
 }
 
 /* Whoever watches the machine's memory may be against it, but for what the class cannot work without. */
@@ -434,45 +429,25 @@ static bool may_grow(const struct arena *a, const struct arena_class *class, uin
     return !c->may_grow || arena_open(class) < class->floor || c->may_grow(c->user, a->committed_bytes + bytes);
 }
 
-/* Commits the frame that the class will want next and has it touched meanwhile. */
-static void look_ahead(struct arena *a, uint32_t class_index)
+/* The first empty frame that has memory already, else the first one; out of the list. ARENA_NONE: there is none. */
+static uint32_t take_empty(struct arena *a)
 {
-    uint32_t frame = a->empty, n;
-    const uint64_t least = a->config.touch_bytes_min ? a->config.touch_bytes_min : TOUCH_BYTES_MIN;
-    if (!a->config.toucher || a->ahead != ARENA_NONE || frame == ARENA_NONE || a->frame_bytes < least) return;
-    n = slots_of_next(a, class_index, a->chunks[frame].bytes);
-    uint64_t bytes = (uint64_t)n * a->classes[class_index].shape->slot_bytes;
-    const uint64_t have = a->chunks[frame].bytes;
-    if (bytes == 0 || (bytes > have && !may_grow(a, &a->classes[class_index], bytes - have))) return;
-    if (arena_set_bytes(a, frame, bytes) < 0) return; /* whoever needs it says so */
-    a->empty = a->chunks[frame].next_empty;
-    a->ahead = frame;
-    a->ahead_class = class_index;
-    os_touch_begin(a->config.toucher, frame_memory(a, frame), (size_t)bytes);
+    uint32_t *link = &a->empty, frame;
+    const bool spare = a->committed_bytes > a->carved_bytes;
+    for (uint32_t *at = link; spare && *at != ARENA_NONE; at = &a->chunks[*at].next_empty) {
+        if (!a->chunks[*at].bytes) continue;
+        link = at;
+        break;
+    }
+    frame = *link;
+    if (frame != ARENA_NONE) *link = a->chunks[frame].next_empty;
+    return frame;
 }
 
-bool arena_forget_ahead(struct arena *a)
+static void put_empty(struct arena *a, uint32_t frame)
 {
-    if (a->ahead == ARENA_NONE) return false;
-    os_touch_wait(a->config.toucher);
-    arena_set_bytes(a, a->ahead, 0);
-    a->chunks[a->ahead].next_empty = a->empty;
-    a->empty = a->ahead;
-    a->ahead = ARENA_NONE;
-    return true;
-}
-
-/* The frame that was made ready for the class becomes its next chunk. */
-static bool use_ahead(struct arena *a, uint32_t class_index)
-{
-    const uint32_t frame = a->ahead;
-    if (frame == ARENA_NONE || a->ahead_class != class_index) return false;
-    /* The kernel then need not look up each small page for each read. Of huge ones there are few, and it compares those
-     * of a new chunk with all that are registered. */
-    a->chunks[frame].registered = os_touch_was_small(a->config.toucher);
-    a->ahead = ARENA_NONE;
-    make_chunk(a, frame, class_index, (uint32_t)(a->chunks[frame].bytes / a->classes[class_index].shape->slot_bytes));
-    return true;
+    a->chunks[frame].next_empty = a->empty;
+    a->empty = frame;
 }
 
 /* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system, which is
@@ -480,8 +455,10 @@ static bool use_ahead(struct arena *a, uint32_t class_index)
 static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
 {
     struct arena_class *class = &a->classes[class_index];
-    uint32_t chunk = a->empty, slot_bytes = class->shape->slot_bytes, n = class->fit < n_max ? class->fit : n_max;
-    if (chunk == ARENA_NONE || arena_usable(class) >= class->shape->n_experts) return false;
+    if (arena_usable(class) >= class->shape->n_experts) return false;
+    const uint32_t chunk = take_empty(a), slot_bytes = class->shape->slot_bytes;
+    uint32_t n = class->fit < n_max ? class->fit : n_max;
+    if (chunk == ARENA_NONE) return false;
     struct arena_chunk *h = &a->chunks[chunk];
     uint64_t room = (a->limit_bytes - a->committed_bytes + h->bytes) / slot_bytes;
     if (n > class->shape->n_experts - arena_usable(class)) n = class->shape->n_experts - arena_usable(class);
@@ -497,21 +474,20 @@ static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
         a->limit_bytes = a->committed_bytes;
         n = (uint32_t)(h->bytes / slot_bytes);
     }
-    if (n == 0) return false;
-    a->empty = h->next_empty;
+    if (n == 0) {
+        put_empty(a, chunk);
+        return false;
+    }
     make_chunk(a, chunk, class_index, n);
     return true;
 }
 
 static bool grow(struct arena *a, uint32_t class_index, uint32_t n_max)
 {
-    if (use_ahead(a, class_index)) {
-        look_ahead(a, class_index);
-        return true;
-    }
-    /* What was made ready for another class is in the way of the limit. */
-    if (!grow_once(a, class_index, n_max) && !(arena_forget_ahead(a) && grow_once(a, class_index, n_max))) return false;
-    if (n_max == UINT32_MAX) look_ahead(a, class_index);
+    if (!grow_once(a, class_index, n_max)) return false;
+    const uint64_t least = a->config.touch_bytes_min ? a->config.touch_bytes_min : TOUCH_BYTES_MIN;
+    if (n_max < UINT32_MAX || a->frame_bytes < least) return true;
+    if (a->committed_bytes == a->carved_bytes || arena_comes_quickly(a)) arena_prepare(a);
     return true;
 }
 
@@ -527,14 +503,14 @@ void arena_retire(struct arena *a, uint32_t chunk)
     }
     class->n_slots -= h->n_slots;
     BASE_ASSERT(arena_open(class) >= class->floor, "E4 a class never goes below its floor");
-    if (h->registered) io_memory_forget(a->config.io, frame_memory(a, chunk), arena_chunk_bytes(a, h));
+    if (h->registered) io_memory_forget(a->config.io, arena_frame_memory(a, chunk), arena_chunk_bytes(a, h));
     h->registered = false;
     if (a->config.locker)
-        os_unlock_range(a->config.locker, frame_memory(a, chunk), arena_chunk_bytes(a, h), h->locked_bytes);
+        os_unlock_range(a->config.locker, arena_frame_memory(a, chunk), arena_chunk_bytes(a, h), h->locked_bytes);
     h->locked_bytes = 0;
+    a->carved_bytes -= h->bytes;
     h->n_slots = 0;
-    h->next_empty = a->empty;
-    a->empty = chunk;
+    put_empty(a, chunk);
     a->recarved++;
 }
 
@@ -605,7 +581,11 @@ bool arena_evict_one(struct arena *a, uint32_t class_index)
 /* The class would grow, and what it would grow into is not there yet. */
 static bool comes_soon(const struct arena *a, uint32_t class_index)
 {
-    return a->ahead != ARENA_NONE && a->ahead_class == class_index && !os_touch_idle(a->config.toucher);
+    const struct arena_class *class = &a->classes[class_index];
+    uint32_t frame = a->empty;
+    if (a->n_coming == 0 || arena_usable(class) >= class->shape->n_experts) return false;
+    while (frame != ARENA_NONE && !a->chunks[frame].bytes) frame = a->chunks[frame].next_empty;
+    return frame != ARENA_NONE && arena_is_coming(a, frame);
 }
 
 uint32_t arena_acquire(struct arena *a, uint32_t class_index, bool wait)
@@ -651,7 +631,7 @@ uint32_t arena_acquire_spare(struct arena *a, uint32_t class_index)
 uint32_t arena_slots_possible(const struct arena *a, uint32_t class_index)
 {
     const struct arena_class *class = &a->classes[class_index];
-    uint64_t room = a->limit_bytes > a->committed_bytes ? a->limit_bytes - a->committed_bytes : 0;
+    uint64_t room = a->limit_bytes > a->carved_bytes ? a->limit_bytes - a->carved_bytes : 0;
     uint64_t n = class->n_slots + room / class->shape->slot_bytes;
     return n < class->shape->n_experts ? (uint32_t)n : class->shape->n_experts;
 }
@@ -729,7 +709,7 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
     const struct expert_catalog *catalog = config->catalog;
     struct geometry g = lay_out(catalog, config->slots_bytes);
     uint64_t floor = expert_cache_floor_bytes(catalog);
-    *a = (struct arena){.config = *config, .catalog = catalog, .empty = ARENA_NONE, .ahead = ARENA_NONE};
+    *a = (struct arena){.config = *config, .catalog = catalog, .empty = ARENA_NONE};
     if (config->slots_bytes < floor)
         return base_fail(err, SLUICE_ERR_MEMORY, "give the expert cache more memory",
                          "an expert cache of %" PRIu64 " bytes was asked for; this model needs at least %" PRIu64,
@@ -771,13 +751,13 @@ enum sluice_status arena_create(const struct expert_cache_config *config, struct
 
 void arena_destroy(struct arena *a, bool leak)
 {
-    if (a->reserved && a->ahead != ARENA_NONE) os_touch_wait(a->config.toucher);
+    if (a->n_coming) os_touch_wait(a->config.toucher);
     for (uint32_t i = 0; a->reserved && !leak && i < a->n_frames; i++) {
         if (!a->chunks[i].n_slots) continue;
         if (a->chunks[i].registered)
-            io_memory_forget(a->config.io, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));
+            io_memory_forget(a->config.io, arena_frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]));
         if (a->config.locker)
-            os_unlock_range(a->config.locker, frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]),
+            os_unlock_range(a->config.locker, arena_frame_memory(a, i), arena_chunk_bytes(a, &a->chunks[i]),
                             a->chunks[i].locked_bytes);
     }
     if (a->reserved && !leak) a->config.os->release(a->config.os->user, a->reserved, a->reserved_bytes);

@@ -41,9 +41,10 @@ struct arena_chunk {
     uint32_t n_busy;      /* slots READING or PINNED */
     uint32_t n_kept;      /* of its slots */
     uint32_t next_empty;  /* of an empty frame */
-    uint64_t bytes;       /* committed in the frame */
+    uint64_t bytes;       /* committed in the frame; an empty one may have some */
     size_t locked_bytes;  /* of them, from the first on */
     bool registered;      /* with io */
+    bool small;           /* its memory was touched beforehand, in small pages */
 };
 
 struct arena_class {
@@ -67,15 +68,16 @@ struct arena {
     uint8_t *reserved, *base; /* base: the first aligned byte of the reservation */
     size_t reserved_bytes;
     uint64_t limit_bytes, committed_bytes, held_bytes; /* held: of slots that are not FREE */
+    uint64_t carved_bytes;                             /* of committed ones: in frames that hold a chunk */
     uint64_t most_bytes;                               /* limit_bytes when nothing is short */
     uint64_t frame_bytes;
     uint32_t n_frames, n_classes;
     uint32_t n_per_frame; /* slot indices a frame; the class of the smallest slots uses them all */
     uint32_t empty;       /* first empty frame */
-    uint32_t ahead;       /* a frame whose memory is committed and being touched for the next chunk, or ARENA_NONE */
-    uint32_t ahead_class; /* of that chunk */
-    uint32_t n_resident;  /* slots READY or PINNED */
-    uint32_t n_kept;      /* of all classes */
+    uint32_t coming;      /* first of n_coming frames, one behind the other, whose memory is being touched */
+    uint32_t n_coming;
+    uint32_t n_resident; /* slots READY or PINNED */
+    uint32_t n_kept;     /* of all classes */
     uint64_t evictions, recarved;
     uint64_t wasted[EXPERT_SOURCES], wasted_bytes[EXPERT_SOURCES]; /* guesses that left without having been wanted */
     bool refused;                                                  /* the system refused memory; said */
@@ -109,6 +111,10 @@ uint32_t arena_slots_possible(const struct arena *a, uint32_t class_index);
 void arena_reserve(struct arena *a, uint32_t n, uint32_t share);
 /* After reads got stuck: brings the class back to its floor if memory allows. */
 bool arena_at_floor(struct arena *a, uint32_t class_index);
+
+/* Brings in memory that no chunk has asked for yet, in the background: what the limit still allows, some frames at a
+ * time. True: there is more to do, ask again. (arena_ahead.c) */
+bool arena_prepare(struct arena *a);
 
 /* The transitions, one function each. */
 void arena_begin(struct arena *a, uint32_t slot, uint32_t key, uint32_t read); /* FREE -> READING */

@@ -5,7 +5,7 @@
 
 /* What one chunk contributes to its class and to the whole. */
 struct tally {
-    uint64_t committed, held;
+    uint64_t committed, carved, held;
     uint32_t n_resident, n_slots[EXPERT_CLASSES_MAX], n_free[EXPERT_CLASSES_MAX], n_ready[EXPERT_CLASSES_MAX],
         n_stuck[EXPERT_CLASSES_MAX], n_guess[EXPERT_CLASSES_MAX], n_kept[EXPERT_CLASSES_MAX], n_owned;
 };
@@ -50,19 +50,20 @@ void arena_check(const struct arena *a)
     uint32_t n_mapped = 0, n_empty = 0, n_used = 0;
     for (uint32_t i = 0; i < a->n_frames; i++) {
         t.committed += a->chunks[i].bytes;
-        BASE_ASSERT(a->keeps || i == a->ahead || a->chunks[i].bytes == arena_chunk_bytes(a, &a->chunks[i]),
-                    "E6 only slots are committed, unless the system did not take memory back");
         if (a->chunks[i].n_slots == 0) continue;
+        BASE_ASSERT(a->keeps || a->chunks[i].bytes == arena_chunk_bytes(a, &a->chunks[i]),
+                    "E6 a chunk's slots are committed and no more, unless the system did not take memory back");
+        t.carved += a->chunks[i].bytes;
         n_used++;
         check_chunk(a, i, &t);
     }
     for (uint32_t i = a->empty; i != ARENA_NONE; i = a->chunks[i].next_empty) n_empty++;
     for (uint32_t i = 0; i < expert_catalog_n_experts(a->catalog); i++) n_mapped += a->slot_of[i] != ARENA_NONE;
-    n_empty += a->ahead != ARENA_NONE;
     BASE_ASSERT(n_used + n_empty == a->n_frames, "a frame holds a chunk or is in the list of empty ones");
     BASE_ASSERT(n_mapped == t.n_owned, "E3 at most one slot holds an expert");
     BASE_ASSERT(t.committed == a->committed_bytes && t.committed <= a->limit_bytes,
                 "E6 bytes accounted are bytes committed, and under the limit");
+    BASE_ASSERT(t.carved == a->carved_bytes, "bytes of chunks are counted");
     BASE_ASSERT(t.held == a->held_bytes && t.held <= t.committed, "E6 bytes held are the sum of the slots' sizes");
     BASE_ASSERT(t.n_resident == a->n_resident, "residents are counted");
     for (uint32_t i = 0; i < a->n_classes; i++) {

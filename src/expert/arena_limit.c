@@ -77,16 +77,15 @@ uint64_t arena_set_limit(struct arena *a, uint64_t bytes)
     if (bytes < floor) bytes = floor;
     if (bytes > a->most_bytes) bytes = a->most_bytes;
     uint32_t chunk = ARENA_NONE;
-    if (a->committed_bytes > bytes) arena_forget_ahead(a);
+    /* Memory that holds nothing goes first. */
+    for (uint32_t i = a->n_frames; a->committed_bytes > bytes && i-- > 0;)
+        if (a->chunks[i].n_slots == 0 && a->chunks[i].bytes) arena_set_bytes(a, i, 0);
     while (a->committed_bytes > bytes) {
         uint32_t class_index = class_to_shrink(a, &chunk);
         if (class_index == ARENA_NONE || !empty_chunk(a, class_index, chunk)) break;
         arena_retire(a, chunk);
         if (arena_set_bytes(a, chunk, 0) < 0) break;
     }
-    /* Frames that were emptied before and kept their memory. */
-    for (uint32_t i = 0; a->committed_bytes > bytes && i < a->n_frames; i++)
-        if (a->chunks[i].n_slots == 0 && a->chunks[i].bytes) arena_set_bytes(a, i, 0);
     a->limit_bytes = a->committed_bytes > bytes ? a->committed_bytes : bytes;
     if (a->limit_bytes > before) a->refused = false; /* what the system refused once it may give now */
     return before > a->committed_bytes ? before - a->committed_bytes : 0;

@@ -15,8 +15,11 @@ uint32_t arena_open(const struct arena_class *class);
 void arena_retire(struct arena *a, uint32_t chunk);
 /* Commits or returns the end of a frame's memory. 0 or -errno; then nothing has changed. */
 int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes);
-/* Gives back what was made ready for the next chunk; false: nothing was. */
-bool arena_forget_ahead(struct arena *a);
+uint8_t *arena_frame_memory(const struct arena *a, uint32_t chunk);
+/* Whether the frame's memory is being touched at this moment. */
+bool arena_is_coming(const struct arena *a, uint32_t chunk);
+/* Memory is there for the asking, as far as was seen last: then it is better taken now than later. */
+bool arena_comes_quickly(const struct arena *a);
 /* Moves a READY expert that is no guess to a FREE slot of its class. */
 void arena_move(struct arena *a, uint32_t from, uint32_t to);
 /* The class's coldest expert leaves, or its oldest guess if none else may; false: nothing may leave. */

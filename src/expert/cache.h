@@ -57,8 +57,8 @@ struct expert_cache_config {
      * there is used. */
     bool (*may_grow)(void *user, uint64_t bytes);
     void *user; /* of may_grow */
-    /* NULL, or brings the next chunk's memory in while the present one is read into; outlives the cache. Used from
-     * chunks of touch_bytes_min on (0: 4 MiB: below, a thread costs more than it saves). */
+    /* NULL, or brings memory in before it is read into; outlives the cache. While experts
+     * are read it is used from chunks of touch_bytes_min on (0: 4 MiB: below, waking it costs more than it saves). */
     struct os_toucher *toucher;
     uint64_t touch_bytes_min;
 };
@@ -93,6 +93,11 @@ void expert_abort(struct expert_cache *c);
 /* Moves finished reads along without waiting; called between pieces of computing so that the disk's queue stays full.
  */
 void expert_pump(struct expert_cache *c);
+
+/* Brings in memory that experts will need, up to the limit, in the background and a little at a time; for when nobody
+ * computes. True: there is more to do, call again (at once is too often: a call begins what takes some 10 ms). Does
+ * not poll: it may be called while somebody else reads through this io before the first want. */
+bool expert_cache_prepare(struct expert_cache *c);
 
 /* ---- what is known beforehand ---- */
 

@@ -280,7 +280,9 @@ void expert_step(struct expert_cache *c, uint32_t n_tokens, bool decode)
     for (uint32_t i = 0; i < a->n_classes; i++) protect_class(c, i);
 }
 
-/* ---- the limit ---- */
+/* ---- memory ---- */
+
+bool expert_cache_prepare(struct expert_cache *c) { return arena_prepare(&c->arena); }
 
 uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes)
 {

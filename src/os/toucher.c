@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RETRY_EVERY 32u /* ranges between two of the slower kind */
-#define NEW_WEIGHT 0.1  /* of the latest measurement */
+#define RETRY_EVERY 32u    /* ranges between two of the slower kind */
+#define NEW_WEIGHT 0.1     /* of the latest measurement */
+#define THERE_NS_BYTE 0.25 /* 4 GB/s: little but zeroing */
 #define STACK_BYTES ((size_t)64 << 10)
 
 struct os_toucher {
@@ -22,6 +23,7 @@ struct os_toucher {
     /* the owner's, and while there is something to do the thread's */
     unsigned n_ranges;
     double ns_byte[2]; /* smoothed; 0: not measured */
+    double last_ns_byte;
     struct os_touch_figures figures;
 };
 
@@ -29,9 +31,11 @@ static void touch(struct os_toucher *t)
 {
     const uint64_t t0 = t->os->now_ns(t->os->user);
     t->there = t->os->populate(t->os->user, t->at, t->bytes, t->huge) == 0;
+    t->last_ns_byte = 0;
     if (!t->there) return; /* it will be touched as it is used */
     const uint64_t ns = t->os->now_ns(t->os->user) - t0;
     double *mean = &t->ns_byte[t->huge], seen = (double)ns / (double)t->bytes;
+    t->last_ns_byte = seen;
     *mean = *mean > 0 ? *mean + NEW_WEIGHT * (seen - *mean) : seen;
     t->figures.bytes[t->huge] += t->bytes;
     t->figures.ns[t->huge] += ns;
@@ -85,11 +89,11 @@ void os_toucher_destroy(struct os_toucher *t)
     free(t);
 }
 
-/* Each kind once, then the faster one. */
+/* Each kind once, then the faster one; huge ones alone while they are as quick as memory that is there. */
 static bool choose_huge(const struct os_toucher *t)
 {
     const bool faster = t->ns_byte[1] <= t->ns_byte[0];
-    if (t->ns_byte[1] <= 0) return true;
+    if (t->ns_byte[1] <= THERE_NS_BYTE) return true;
     if (t->ns_byte[0] <= 0) return false;
     return t->n_ranges % RETRY_EVERY == RETRY_EVERY - 1 ? !faster : faster;
 }
@@ -127,6 +131,12 @@ void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)
     t->bytes = bytes;
     os_cond_broadcast(t->changed);
     os_mutex_unlock(t->mutex);
+}
+
+uint64_t os_touch_estimate_ns(struct os_toucher *t, size_t bytes)
+{
+    os_touch_wait(t);
+    return (uint64_t)(t->last_ns_byte * (double)bytes);
 }
 
 void os_touch_figures(struct os_toucher *t, struct os_touch_figures *out)

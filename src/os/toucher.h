@@ -27,6 +27,9 @@ void os_touch_wait(struct os_toucher *t);
 /* Whether the last range was brought in, in small pages; waits. */
 bool os_touch_was_small(struct os_toucher *t);
 
+/* What touching so many bytes would take, as the last range did; 0: none was touched, or not all of it. */
+uint64_t os_touch_estimate_ns(struct os_toucher *t, size_t bytes);
+
 struct os_touch_figures {
     uint64_t bytes[2], ns[2]; /* of small and of huge pages */
 };

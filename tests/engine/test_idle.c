@@ -1,5 +1,5 @@
-/* Idle time brings in the memory that the first prompts would wait for, where it is little, and looks at how much
- * memory there is; sluice_idle never fails. */
+/* Idle time brings in the memory that the first prompts would wait for (scratch and KV cache where they are little),
+ * and looks at how much memory there is; sluice_idle never fails. */
 #include "engine/engine.h"
 #include "fault_os.h"
 #include "support.h"
@@ -51,6 +51,9 @@ static void test_small_blocks(void **state)
     assert_int_equal(e->idle_touched_bytes, e->scratch.bytes + e->kv.bytes);
     assert_int_equal(resident(&e->scratch), e->scratch.bytes);
     assert_int_equal(resident(&e->kv), e->kv.bytes);
+    struct sluice_stats stats;
+    sluice_stats(e, &stats);
+    assert_int_equal(stats.slots_bytes, expert_cache_full_bytes(e->catalog)); /* one size of experts, and all fit */
     const unsigned populated = fault.n_populated[true];
     assert_true(populated > 0);
     while (sluice_idle(e, 1)) continue;
@@ -68,7 +71,10 @@ static void test_refused(void **state)
     const unsigned populated = fault.n_populated[true];
     fault.populate_error = ENOMEM;
     while (sluice_idle(e, 1)) continue;
-    assert_int_equal(fault.n_populated[true], populated + 1); /* not asked again and again */
+    const unsigned asked = fault.n_populated[true] - populated;
+    assert_true(asked > 0);
+    while (sluice_idle(e, 1)) continue;
+    assert_int_equal(fault.n_populated[true], populated + asked); /* not asked again and again */
     assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
     assert_int_equal(sluice_eval(s, ids, 3, logits, NULL, NULL, &err), SLUICE_OK);
     sluice_session_close(s);

@@ -99,6 +99,7 @@ enum sluice_status rig_cache(struct cache_rig *r, enum policy_kind policy, uint6
                                          .slots_bytes = slots_bytes,
                                          .verify = r->verify,
                                          .toucher = r->toucher,
+                                         .may_grow = r->may_grow,
                                          .touch_bytes_min = 1};
     return expert_cache_create(&config, &r->cache, &r->err);
 }
@@ -112,6 +113,7 @@ void rig_close(struct cache_rig *r)
     r->verify = NULL;
     os_toucher_destroy(r->toucher);
     r->toucher = NULL;
+    r->may_grow = NULL;
     r->io = NULL;
     r->n_lines = 0;
 }

@@ -23,8 +23,9 @@ struct cache_rig {
     struct io *io;
     struct expert_catalog *catalog;
     struct expert_cache *cache;
-    struct expert_verify *verify; /* of the next cache; the rig's to free */
-    struct os_toucher *toucher;   /* the same; NULL: none */
+    struct expert_verify *verify;                 /* of the next cache; the rig's to free */
+    struct os_toucher *toucher;                   /* the same; NULL: none */
+    bool (*may_grow)(void *user, uint64_t bytes); /* of the cache; NULL: it always may */
     struct sluice_error err;
     unsigned threads; /* of that back end; set before rig_open. 1: reads begin in the order of their requests */
     uint32_t n_layers;

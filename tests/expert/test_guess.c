@@ -92,6 +92,7 @@ static void random_step(struct cache_rig *r, struct shape_random *random, uint64
         assert_true(rig_stats(r).committed_bytes <= rig_stats(r).limit_bytes);
     }
     if (shape_below(random, 12) == 0) expert_guesses_drop(r->cache);
+    if (shape_below(random, 3) == 0) expert_cache_prepare(r->cache);
     if (shape_below(random, 12) == 0) expert_warm_wait(r->cache, 1000000);
     expert_cache_check(r->cache);
 }
