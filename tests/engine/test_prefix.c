@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -587,6 +588,7 @@ static void test_pressure_waits(void **state)
     prefix_tree_put(t, end_of_all, 0, want, sizeof want);
     prefix_tree_unpin(t, front);
     prefix_tree_remove(t, front);
+    while (expert_cache_prepare(x.e->cache)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const uint64_t slots = x.e->plan.slots_bytes, rows = plan_rows_bytes(&x.e->plan), own = os_resident_bytes();
     assert_true(own < rows - (64 << 20));
     memory.available_bytes = rows - own - (38 << 20); /* and the margin: two thirds of what prefixes have */
