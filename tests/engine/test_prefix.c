@@ -590,7 +590,7 @@ static void test_pressure_waits(void **state)
     prefix_tree_remove(t, front);
     while (expert_cache_prepare(x.e->cache)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const uint64_t slots = x.e->plan.slots_bytes, rows = plan_rows_bytes(&x.e->plan), own = os_resident_bytes();
-    assert_true(own < rows - (64 << 20));
+    assert_true(own < rows - (38 << 20));
     memory.available_bytes = rows - own - (38 << 20); /* and the margin: two thirds of what prefixes have */
     assert_int_equal(look(&x, 1), slots);
     assert_true(honest(&x).prefix_memory_limit > 40 << 20);
