@@ -6,17 +6,22 @@
  * Text is sampled from the model itself (temperature 1) with the first budget, then every budget reads the same ids:
  * the prompt into an empty cache, then token by token. In the same run are measured
  *
- * - B, the disk: experts at random places, read as the cache reads them;
+ * - the disk: experts at random places, read as the cache reads them but beside it, before and after the prompt and
+ *   every few tokens (probe.h): with all of the queue (B), and how long so many take at once from an idle disk (read);
  * - hit, a token all of whose experts are there: it is evaluated twice, the second time is taken; with the time of each
  *   layer until its router has spoken (a) and after it (c);
  * - miss, a token none of whose experts are there: the cache is as small as it can be.
  *
- * Limits of a token that misses m bytes, m_l in layer l:
+ * Limits of a token that misses m bytes, m_l in layer l, with the disk as it was around that token:
  *
  *     both  = max(hit, m / B)                               what a perfect look-ahead would reach
- *     layer = sum over layers of (a_l + max(m_l / B, c_l))  + what follows the last layer: without any look-ahead
+ *     layer = sum over layers of (a_l + max(read(m_l), c_l))  + what follows the last layer: without any look-ahead
  *
  * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part.
+ *
+ * `ratio` is the measured time over the limit before it. Guesses change what misses; /off is the time over the layer
+ * limit of what missed without them (the run with prefetch off, which comes first then), with the disk and the
+ * processors of its own run.
  *
  * --warm GIB touches so much memory before each measurement. A virtual machine that gives free memory back to its host
  * (free page reporting) has to fetch it again at the first touch, which may be slower than the disk; on a machine of
@@ -32,7 +37,7 @@
  *
  * opens the model three times: how long until it is ready, and the limit, 1.1 times what reading the same dense weights
  * into memory that is there takes, plus 0.3 s. */
-#include "engine/engine.h"
+#include "probe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,6 +52,8 @@
 #define HIT_TOKENS 12
 #define MISS_TOKENS 8
 #define DISK_READS 160 /* experts */
+#define PROBE_EVERY 4  /* tokens */
+#define TOKENS_DECODED_MAX 1024
 
 struct watch {
     bool layers; /* times by layer are wanted */
@@ -268,45 +275,91 @@ static double measure_miss(struct run *r, size_t prompt)
     return ns;
 }
 
+/* What one budget and kind of guesses did. */
+struct course {
+    double missed[TOKENS_DECODED_MAX][LAYERS_MAX];
+    struct probe_figures disk[TOKENS_DECODED_MAX / PROBE_EVERY + 2]; /* before each stretch of tokens, and after all */
+    struct hit hit;
+    double prefill, decode, miss; /* ns: of the prompt, of all tokens, of a token */
+    struct sluice_stats before, middle, after;
+};
+
+/* Sum of the tokens' layer limits, with the bytes that missed in `of`. */
+static double layer_limit(const struct course *c, const struct course *of, uint32_t n_layer, size_t tokens)
+{
+    double ns = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        const struct probe_figures disk = probe_between(c->disk[i / PROBE_EVERY], c->disk[i / PROBE_EVERY + 1]);
+        for (uint32_t l = 0; l < n_layer; l++)
+            ns += c->hit.before[l] + fmax(probe_read_ns(&disk, of->missed[i][l]), c->hit.after[l]);
+    }
+    return ns;
+}
+
+static double both_limit(const struct course *c, uint32_t n_layer, size_t tokens)
+{
+    double ns = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        double bytes = 0;
+        for (uint32_t l = 0; l < n_layer; l++) bytes += c->missed[i][l];
+        ns += fmax(c->hit.ns, bytes / probe_between(c->disk[i / PROBE_EVERY], c->disk[i / PROBE_EVERY + 1]).full);
+    }
+    return ns;
+}
+
+static void run_course(struct run *r, size_t prompt, size_t tokens, uint64_t seed, struct course *c)
+{
+    const uint32_t n_layer = r->e->model->hp.n_layer;
+    struct probe *probe = probe_open(r->e, seed);
+    const struct probe_figures first = probe_now(probe);
+    size_t n = 0;
+    empty_cache(r->e->cache);
+    sluice_stats(r->e, &c->before);
+    c->prefill = eval(r, 0, prompt);
+    sluice_stats(r->e, &c->middle);
+    c->decode = 0;
+    for (size_t i = 0; i < tokens; i++) {
+        if (i % PROBE_EVERY == 0) c->disk[n++] = probe_now(probe);
+        c->decode += eval(r, prompt + i, 1);
+        memcpy(c->missed[i], watch.missed, n_layer * sizeof(double));
+    }
+    c->disk[n] = probe_now(probe);
+    sluice_stats(r->e, &c->after);
+    measure_hit(r, prompt, &c->hit);
+    c->miss = measure_miss(r, prompt);
+    probe_close(probe);
+    const double read = (double)(c->middle.read_bytes - c->before.read_bytes),
+                 wanted = (double)(c->after.hits - c->middle.hits + c->after.misses - c->middle.misses),
+                 n_tokens = (double)tokens;
+    struct probe_figures mean = {0};
+    for (size_t i = 0; i <= n; i++) {
+        mean.full += c->disk[i].full / (double)(n + 1);
+        mean.lone_ns += c->disk[i].lone_ns / (double)(n + 1);
+    }
+    printf(" %5.2f %5.2f  %8.2f %6.1f %7.2f  %8.2f %6.1f %7.1f %8.1f", mean.full, mean.lone_ns / 1e6,
+           (double)prompt * 1e9 / c->prefill, read / 1e9, c->prefill / (read / probe_between(first, c->disk[0]).full),
+           n_tokens * 1e9 / c->decode, 100 * (double)(c->after.hits - c->middle.hits) / wanted,
+           (double)(c->after.read_bytes - c->middle.read_bytes) / 1e6 / n_tokens, c->decode / 1e6 / n_tokens);
+}
+
 static void measure(const char *model, const char *memory, const char *prefetch, size_t prompt, size_t tokens,
                     uint64_t seed)
 {
+    static struct course off, other;
+    const bool is_off = !strcmp(prefetch, "off");
+    struct course *c = is_off ? &off : &other;
     struct run r = begin(model, memory, prefetch, NULL);
     const uint32_t n_layer = r.e->model->hp.n_layer;
-    static double missed[TOKENS_MAX][LAYERS_MAX];
-    const double disk_first = measure_disk(&r, seed);
-    empty_cache(r.e->cache);
-    struct sluice_stats before, middle, after;
-    sluice_stats(r.e, &before);
-    const double prefill = eval(&r, 0, prompt);
-    sluice_stats(r.e, &middle);
-    double decode = 0;
-    for (size_t i = 0; i < tokens; i++) {
-        decode += eval(&r, prompt + i, 1);
-        memcpy(missed[i], watch.missed, n_layer * sizeof(double));
-    }
-    sluice_stats(r.e, &after);
-    struct hit hit;
-    measure_hit(&r, prompt, &hit);
-    const double miss = measure_miss(&r, prompt), disk_last = measure_disk(&r, seed + 1),
-                 disk = disk_first > disk_last ? disk_first : disk_last;
-    double both = 0, layer = 0;
-    for (size_t i = 0; i < tokens; i++) {
-        double bytes = 0;
-        for (uint32_t l = 0; l < n_layer; l++) {
-            bytes += missed[i][l];
-            layer += hit.before[l] + fmax(missed[i][l] / disk, hit.after[l]);
-        }
-        both += fmax(hit.ns, bytes / disk);
-    }
-    const double read = (double)(middle.read_bytes - before.read_bytes),
-                 wanted = (double)(after.hits - middle.hits + after.misses - middle.misses);
-    printf("%-6s %-9s %5.2f  %8.2f %6.1f %7.2f  %8.2f %6.1f %7.1f %8.1f %8.1f %6.2f %8.1f %6.2f  %7.2f %7.2f\n", memory,
-           prefetch, disk, (double)prompt * 1e9 / prefill, read / 1e9, prefill / (read / disk),
-           (double)tokens * 1e9 / decode, 100 * (double)(after.hits - middle.hits) / wanted,
-           (double)(after.read_bytes - middle.read_bytes) / 1e6 / (double)tokens, decode / 1e6 / (double)tokens,
-           layer / 1e6 / (double)tokens, decode / layer, both / 1e6 / (double)tokens, decode / both, 1e9 / hit.ns,
-           1e9 / miss);
+    printf("%-6s %-9s", memory, prefetch);
+    run_course(&r, prompt, tokens, seed, c);
+    const double layer = layer_limit(c, c, n_layer, tokens), both = both_limit(c, n_layer, tokens),
+                 n_tokens = (double)tokens;
+    printf(" %8.1f %6.2f", layer / 1e6 / n_tokens, c->decode / layer);
+    if (off.decode > 0)
+        printf(" %6.2f", c->decode / layer_limit(c, &off, n_layer, tokens));
+    else
+        printf(" %6s", "-");
+    printf(" %8.1f %6.2f  %7.2f %7.2f\n", both / 1e6 / n_tokens, c->decode / both, 1e9 / c->hit.ns, 1e9 / c->miss);
     fflush(stdout);
     end(&r);
 }
@@ -445,7 +498,7 @@ int main(int argc, char **argv)
     char memories[200], prefetches[200], *m, *p, *save_m, *save_p;
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
     const bool strange = rounds && (rounds < ROUNDS_MIN || rounds > ROUNDS_MAX);
-    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || strange) {
+    if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || tokens > TOKENS_DECODED_MAX || strange) {
         fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together; %d to %d rounds\n", HIT_TOKENS,
                 TOKENS_MAX, ROUNDS_MIN, ROUNDS_MAX);
         return 2;
@@ -464,9 +517,9 @@ int main(int argc, char **argv)
     }
     printf("# %zu tokens of prompt into an empty cache, then %zu tokens; text sampled from the model, seed %llu\n",
            prompt, tokens, (unsigned long long)seed);
-    printf("%-6s %-9s %5s  %8s %6s %7s  %8s %6s %7s %8s %8s %6s %8s %6s  %7s %7s\n", "memory", "prefetch", "GB/s",
-           "prefill", "GB", "/limit", "decode", "hits%", "MB/tok", "ms/tok", "layer", "ratio", "both", "ratio",
-           "allhit", "allmiss");
+    printf("%-6s %-9s %5s %5s  %8s %6s %7s  %8s %6s %7s %8s %8s %6s %6s %8s %6s  %7s %7s\n", "memory", "prefetch",
+           "GB/s", "lone", "prefill", "GB", "/limit", "decode", "hits%", "MB/tok", "ms/tok", "layer", "ratio", "/off",
+           "both", "ratio", "allhit", "allmiss");
     for (m = strtok_r(memories, ",", &save_m); m; m = strtok_r(NULL, ",", &save_m)) {
         snprintf(prefetches, sizeof prefetches, "%s", option(argc, argv, "--prefetch", "off,auto"));
         for (p = strtok_r(prefetches, ",", &save_p); p; p = strtok_r(NULL, ",", &save_p)) {

@@ -47,7 +47,7 @@ bool engine_blocks_touch(sluice_engine *e, uint64_t end_ns)
         const struct engine_block *b = &blocks[second];
         const uint64_t at = e->idle_touched_bytes - (second ? blocks[0].bytes : 0), left = b->bytes - at,
                        n = left < IDLE_TOUCH_STEP ? left : IDLE_TOUCH_STEP;
-        if (e->os->populate(e->os->user, (uint8_t *)b->at + at, (size_t)n, true)) {
+        if (e->os->populate(e->os->user, (uint8_t *)b->at + at, (size_t)n)) {
             e->idle_touched_bytes = all; /* it will be touched as it is used */
             break;
         }

@@ -237,6 +237,7 @@ static enum sluice_status open_cache(sluice_engine *e, struct sluice_error *err)
                                                .slots_bytes = e->plan.slots_bytes,
                                                .verify = e->verify,
                                                .toucher = e->toucher,
+                                               .small_pages = !os_huge_pages(),
                                                .locker = e->asks.lock_experts ? &e->locker : NULL,
                                                .may_grow = pressure_may_grow,
                                                .user = e};
@@ -343,11 +344,9 @@ static void tell_touched(sluice_engine *e)
     struct os_touch_figures f;
     if (!e->toucher) return;
     os_touch_figures(e->toucher, &f);
-    for (int huge = 0; huge < 2; huge++)
-        if (f.ns[huge])
-            base_log(&e->log, BASE_LOG_DEBUG, "memory brought in ahead: %.1f MiB in %s pages, at %.2f GB/s",
-                     (double)f.bytes[huge] / (1 << 20), huge ? "huge" : "small",
-                     (double)f.bytes[huge] / (double)f.ns[huge]);
+    if (f.ns)
+        base_log(&e->log, BASE_LOG_DEBUG, "memory brought in beforehand: %.1f MiB at %.2f GB/s",
+                 (double)f.bytes / (1 << 20), (double)f.bytes / (double)f.ns);
 }
 
 void sluice_engine_close(sluice_engine *e)

@@ -402,7 +402,6 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
         return error;
     }
     a->chunks[chunk].bytes = bytes;
-    if (bytes == 0) a->chunks[chunk].small = false;
     a->committed_bytes = a->committed_bytes - have + bytes;
     BASE_ASSERT(a->committed_bytes <= a->limit_bytes, "E6 the arena stays under its limit");
     return 0;
@@ -416,9 +415,7 @@ static void make_chunk(struct arena *a, uint32_t frame, uint32_t class_index, ui
     h->n_busy = 0;
     arena_set_bytes(a, frame, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
     a->carved_bytes += h->bytes;
-    /* The kernel then need not look up each small page for each read. Of huge ones there are few, and it compares those
-     * of a new chunk with all that are registered. */
-    h->registered = h->small;
+    h->registered = a->config.small_pages;
     carve(a, frame);
 }
 

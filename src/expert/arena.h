@@ -44,7 +44,6 @@ struct arena_chunk {
     uint64_t bytes;       /* committed in the frame; an empty one may have some */
     size_t locked_bytes;  /* of them, from the first on */
     bool registered;      /* with io */
-    bool small;           /* its memory was touched beforehand, in small pages */
 };
 
 struct arena_class {

@@ -26,9 +26,6 @@ static bool settle(struct arena *a)
 {
     if (a->n_coming == 0) return true;
     if (!os_touch_idle(a->config.toucher)) return false;
-    const bool small = os_touch_was_small(a->config.toucher);
-    for (uint32_t i = a->coming; i < a->coming + a->n_coming; i++)
-        if (a->chunks[i].n_slots == 0 && a->chunks[i].bytes) a->chunks[i].small = small;
     a->n_coming = 0;
     return true;
 }

@@ -61,6 +61,9 @@ struct expert_cache_config {
      * are read it is used from chunks of touch_bytes_min on (0: 4 MiB: below, waking it costs more than it saves). */
     struct os_toucher *toucher;
     uint64_t touch_bytes_min;
+    /* Memory comes in small pages: it is registered with io, so that the kernel need not look up each of them for each
+     * read. Of huge ones there are few, and it compares those of a new chunk with all that are registered. */
+    bool small_pages;
 };
 
 struct expert_view {

@@ -60,9 +60,9 @@ struct os_calls {
                      size_t bytes); /* address space only (PROT_NONE, no swap reservation); NULL on failure */
     int (*commit)(void *user, void *at,
                   size_t bytes); /* page-aligned part of a reservation becomes readable and writable */
-    /* Makes committed memory resident, with huge pages where `huge` and the system has them. May take long; other calls
-     * may run beside it. -EINVAL, -ENOSYS: not possible here. */
-    int (*populate)(void *user, void *at, size_t bytes, bool huge);
+    /* Makes committed memory resident, with huge pages where the system has them. May take long; other calls may run
+     * beside it. -EINVAL, -ENOSYS: not possible here. */
+    int (*populate)(void *user, void *at, size_t bytes);
     int (*decommit)(void *user, void *at, size_t bytes);   /* its memory goes back to the system */
     int (*release)(void *user, void *at, size_t bytes);    /* the whole reservation ends */
     int (*lock)(void *user, const void *at, size_t bytes); /* mlock */
@@ -132,6 +132,9 @@ uint64_t os_resident_bytes(void);                                             /*
 void os_resident(uint64_t *bytes, uint64_t *peak_bytes);                      /* the same and VmHWM; 0: not known */
 void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes); /* root: as for os_memory_at */
 size_t os_page_bytes(void);
+/* Whether the system gives huge pages to those who ask for them (which every large reservation does). */
+bool os_huge_pages(void);
+bool os_huge_pages_at(const char *root); /* the same by the files under `root`; for tests */
 
 struct os_cpu {
     bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512vnni, amx_int8, neon, dotprod, i8mm;

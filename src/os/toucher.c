@@ -18,27 +18,21 @@ struct os_toucher {
     /* under the mutex */
     void *at;
     size_t bytes; /* 0: nothing to do */
-    bool huge, quit;
-    bool there; /* the last range */
+    bool quit;
     /* the owner's, and while there is something to do the thread's */
-    unsigned n_ranges;
-    double ns_byte[2]; /* smoothed; 0: not measured */
-    double last_ns_byte;
+    double ns_byte; /* of the last range; 0: it could not be touched, or there was none */
     struct os_touch_figures figures;
 };
 
 static void touch(struct os_toucher *t)
 {
     const uint64_t t0 = t->os->now_ns(t->os->user);
-    t->there = t->os->populate(t->os->user, t->at, t->bytes, t->huge) == 0;
-    t->last_ns_byte = 0;
-    if (!t->there) return; /* it will be touched as it is used */
+    const bool there = t->os->populate(t->os->user, t->at, t->bytes) == 0;
     const uint64_t ns = t->os->now_ns(t->os->user) - t0;
-    double *mean = &t->ns_byte[t->huge], seen = (double)ns / (double)t->bytes;
-    t->last_ns_byte = seen;
-    *mean = *mean > 0 ? *mean + NEW_WEIGHT * (seen - *mean) : seen;
-    t->figures.bytes[t->huge] += t->bytes;
-    t->figures.ns[t->huge] += ns;
+    t->ns_byte = there ? (double)ns / (double)t->bytes : 0; /* else it will be touched as it is used */
+    if (!there) return;
+    t->figures.bytes += t->bytes;
+    t->figures.ns += ns;
 }
 
 static void work(void *arg)
@@ -89,15 +83,6 @@ void os_toucher_destroy(struct os_toucher *t)
     free(t);
 }
 
-/* Each kind once, then the faster one; huge ones alone while they are as quick as memory that is there. */
-static bool choose_huge(const struct os_toucher *t)
-{
-    const bool faster = t->ns_byte[1] <= t->ns_byte[0];
-    if (t->ns_byte[1] <= THERE_NS_BYTE) return true;
-    if (t->ns_byte[0] <= 0) return false;
-    return t->n_ranges % RETRY_EVERY == RETRY_EVERY - 1 ? !faster : faster;
-}
-
 void os_touch_wait(struct os_toucher *t)
 {
     os_mutex_lock(t->mutex);
@@ -113,20 +98,12 @@ bool os_touch_idle(struct os_toucher *t)
     return idle;
 }
 
-bool os_touch_was_small(struct os_toucher *t)
-{
-    os_touch_wait(t);
-    return t->there && !t->huge;
-}
-
 void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)
 {
     if (!bytes) return;
     os_touch_wait(t);
     os_mutex_lock(t->mutex);
     BASE_ASSERT(!t->bytes, "one range at a time");
-    t->huge = choose_huge(t);
-    t->n_ranges++;
     t->at = at;
     t->bytes = bytes;
     os_cond_broadcast(t->changed);
@@ -136,7 +113,7 @@ void os_touch_begin(struct os_toucher *t, void *at, size_t bytes)
 uint64_t os_touch_estimate_ns(struct os_toucher *t, size_t bytes)
 {
     os_touch_wait(t);
-    return (uint64_t)(t->last_ns_byte * (double)bytes);
+    return (uint64_t)(t->ns_byte * (double)bytes);
 }
 
 void os_touch_figures(struct os_toucher *t, struct os_touch_figures *out)

@@ -1,9 +1,7 @@
 /* Brings committed memory in before it is needed, in a thread of its own, so that nobody stands still for it.
  *
  * The first touch of memory is not free, least of all in a virtual machine whose host has to find the page as well: it
- * can be slower than a disk. Whether huge or small pages come sooner differs by machine and by hour (huge ones are
- * zeroed faster; small ones may be at hand while huge ones must be asked of the host), so both are tried and what was
- * faster is used, the other one tried again now and then.
+ * can be slower than a disk.
  *
  * One thread owns a toucher. A range is the toucher's from os_touch_begin until os_touch_wait has returned; touching it
  * meanwhile is allowed and merely pointless. */
@@ -24,14 +22,12 @@ void os_touch_begin(struct os_toucher *t, void *at, size_t bytes);
 bool os_touch_idle(struct os_toucher *t);
 /* The last range is resident, or could not be made so (then it is touched as it is used). */
 void os_touch_wait(struct os_toucher *t);
-/* Whether the last range was brought in, in small pages; waits. */
-bool os_touch_was_small(struct os_toucher *t);
-
-/* What touching so many bytes would take, as the last range did; 0: none was touched, or not all of it. */
+/* What touching so many bytes would take, at the pace of the last range; 0: that could not be done, or there was none.
+ * Waits. */
 uint64_t os_touch_estimate_ns(struct os_toucher *t, size_t bytes);
 
 struct os_touch_figures {
-    uint64_t bytes[2], ns[2]; /* of small and of huge pages */
+    uint64_t bytes, ns; /* brought in, and how long that took */
 };
 void os_touch_figures(struct os_toucher *t, struct os_touch_figures *out); /* waits */
 

@@ -54,10 +54,10 @@ static void test_small_blocks(void **state)
     struct sluice_stats stats;
     sluice_stats(e, &stats);
     assert_int_equal(stats.slots_bytes, expert_cache_full_bytes(e->catalog)); /* one size of experts, and all fit */
-    const unsigned populated = fault.n_populated[true];
+    const unsigned populated = fault.n_populated;
     assert_true(populated > 0);
     while (sluice_idle(e, 1)) continue;
-    assert_int_equal(fault.n_populated[true], populated);
+    assert_int_equal(fault.n_populated, populated);
     sluice_engine_close(e);
     fault_os_destroy(&fault);
 }
@@ -68,13 +68,13 @@ static void test_refused(void **state)
     sluice_session *s;
     float logits[4096];
     const int32_t ids[3] = {1, 2, 3};
-    const unsigned populated = fault.n_populated[true];
+    const unsigned populated = fault.n_populated;
     fault.populate_error = ENOMEM;
     while (sluice_idle(e, 1)) continue;
-    const unsigned asked = fault.n_populated[true] - populated;
+    const unsigned asked = fault.n_populated - populated;
     assert_true(asked > 0);
     while (sluice_idle(e, 1)) continue;
-    assert_int_equal(fault.n_populated[true], populated + asked); /* not asked again and again */
+    assert_int_equal(fault.n_populated, populated + asked); /* not asked again and again */
     assert_int_equal(sluice_session_open(e, &s, &err), SLUICE_OK);
     assert_int_equal(sluice_eval(s, ids, 3, logits, NULL, NULL, &err), SLUICE_OK);
     sluice_session_close(s);

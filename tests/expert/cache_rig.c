@@ -100,6 +100,7 @@ enum sluice_status rig_cache(struct cache_rig *r, enum policy_kind policy, uint6
                                          .verify = r->verify,
                                          .toucher = r->toucher,
                                          .may_grow = r->may_grow,
+                                         .small_pages = r->small_pages,
                                          .touch_bytes_min = 1};
     return expert_cache_create(&config, &r->cache, &r->err);
 }
@@ -114,6 +115,7 @@ void rig_close(struct cache_rig *r)
     os_toucher_destroy(r->toucher);
     r->toucher = NULL;
     r->may_grow = NULL;
+    r->small_pages = false;
     r->io = NULL;
     r->n_lines = 0;
 }

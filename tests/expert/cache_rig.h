@@ -25,6 +25,7 @@ struct cache_rig {
     struct expert_cache *cache;
     struct expert_verify *verify;                 /* of the next cache; the rig's to free */
     struct os_toucher *toucher;                   /* the same; NULL: none */
+    bool small_pages;                             /* likewise */
     bool (*may_grow)(void *user, uint64_t bytes); /* of the cache; NULL: it always may */
     struct sluice_error err;
     unsigned threads; /* of that back end; set before rig_open. 1: reads begin in the order of their requests */

@@ -116,6 +116,7 @@ static void test_random_operations(void **state)
                                           : budget == 2 ? full / 2 + floor / 2
                                                         : full;
                     if (budget % 2 == 0) assert_int_equal(os_toucher_create(&r.fault.calls, &r.toucher), 0);
+                    r.small_pages = (budget + (int)b) % 2 == 0;
                     if (faults && budget == 2) r.fault.populate_error = EINVAL;
                     if (faults) fault_add(&r.fault, (struct fault_rule){.kind = FAULT_ERROR, .nth = 40, .error = EIO});
                     if (faults) fault_add(&r.fault, (struct fault_rule){.kind = FAULT_SHORT, .nth = 60, .bytes = 512});

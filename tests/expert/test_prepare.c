@@ -30,7 +30,7 @@ static void prepare(struct cache_rig *r)
     expert_cache_check(r->cache);
 }
 
-static unsigned populated(const struct cache_rig *r) { return r->fault.n_populated[0] + r->fault.n_populated[1]; }
+static unsigned populated(const struct cache_rig *r) { return r->fault.n_populated; }
 
 /* Every expert of every layer, one layer behind the other. */
 static void want_all(struct cache_rig *r)

@@ -192,12 +192,12 @@ static int fault_list_folder(void *user, const char *path, bool (*each)(void *ar
 
 /* ---- memory ---- */
 
-static int fault_populate(void *user, void *at, size_t bytes, bool huge)
+static int fault_populate(void *user, void *at, size_t bytes)
 {
     struct fault_os *f = user;
-    __atomic_add_fetch(&f->n_populated[huge], 1, __ATOMIC_RELAXED); /* from a thread of its own */
+    __atomic_add_fetch(&f->n_populated, 1, __ATOMIC_RELAXED); /* from a thread of its own */
     if (f->populate_error) return -f->populate_error;
-    return f->real->populate(f->real->user, at, bytes, huge);
+    return f->real->populate(f->real->user, at, bytes);
 }
 
 static void *fault_reserve(void *user, size_t bytes)

@@ -75,7 +75,7 @@ struct fault_os {
     uint32_t direct_align; /* in place of the real one; 0: the real one */
 
     /* counters; read them when nothing is in flight */
-    unsigned n_populated[2]; /* small pages, huge ones */
+    unsigned n_populated;
     unsigned n_created, n_writes, n_synced, n_renamed, n_removed;
     unsigned n_locks; /* asked for, from any thread */
     unsigned n_commits, n_decommits, n_dropped, n_buffers_set, n_registered_reads, n_open;

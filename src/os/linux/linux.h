@@ -26,7 +26,7 @@ int linux_list_folder(void *user, const char *path, bool (*each)(void *arg, cons
 /* memory.c */
 void *linux_reserve(void *user, size_t bytes);
 int linux_commit(void *user, void *at, size_t bytes);
-int linux_populate(void *user, void *at, size_t bytes, bool huge);
+int linux_populate(void *user, void *at, size_t bytes);
 int linux_decommit(void *user, void *at, size_t bytes);
 int linux_release(void *user, void *at, size_t bytes);
 int linux_lock(void *user, const void *at, size_t bytes);

@@ -10,6 +10,8 @@
 #include "os/linux/linux.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -45,11 +47,7 @@ int linux_commit(void *user, void *at, size_t bytes)
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
 #endif
 
-int linux_populate(void *user, void *at, size_t bytes, bool huge)
-{
-    madvise(at, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a wish */
-    return madvise(at, bytes, MADV_POPULATE_WRITE) ? -errno : 0;
-}
+int linux_populate(void *user, void *at, size_t bytes) { return madvise(at, bytes, MADV_POPULATE_WRITE) ? -errno : 0; }
 
 int linux_decommit(void *user, void *at, size_t bytes)
 {
@@ -65,6 +63,20 @@ int linux_release(void *user, void *at, size_t bytes) { return munmap(at, bytes)
 int linux_lock(void *user, const void *at, size_t bytes) { return mlock(at, bytes) ? -errno : 0; }
 
 int linux_unlock(void *user, const void *at, size_t bytes) { return munlock(at, bytes) ? -errno : 0; }
+
+/* "always [madvise] never": what is in brackets holds. */
+bool os_huge_pages_at(const char *root)
+{
+    char path[LINUX_PATH_BYTES], line[100] = "";
+    snprintf(path, sizeof path, "%s/sys/kernel/mm/transparent_hugepage/enabled", root);
+    FILE *f = fopen(path, "re");
+    if (!f) return false; /* a kernel without them */
+    const bool read = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    return read && !strstr(line, "[never]");
+}
+
+bool os_huge_pages(void) { return os_huge_pages_at(""); }
 
 size_t os_page_bytes(void)
 {
