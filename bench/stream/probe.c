@@ -107,7 +107,7 @@ static uint32_t parts(const struct probe *p)
 }
 
 /* n experts at once, from an idle disk. */
-static double lone_ns(struct probe *p, uint32_t n, double *bytes)
+static double lone_ns(struct probe *p, uint32_t n, double *bytes, double *first_ns)
 {
     uint32_t left[AT_ONCE_MAX] = {0};
     const uint64_t busy = now() + BUSY_NS;
@@ -118,6 +118,8 @@ static double lone_ns(struct probe *p, uint32_t n, double *bytes)
         *bytes += (double)ask(p, i);
         left[i] = parts(p);
     }
+    wait_for(p, left);
+    *first_ns = (double)(now() - t0);
     for (uint32_t i = 0; i < n; i++)
         while (left[i]) wait_for(p, left);
     return (double)(now() - t0);
@@ -151,7 +153,12 @@ struct probe_figures probe_now(struct probe *p)
     struct probe_figures f = {.full = full(p)};
     double x[N] = {0}, y[N] = {0}, sx = 0, sy = 0, sxx = 0, sxy = 0;
     for (uint32_t k = 0; k < LONE_REPEATS; k++)
-        for (uint32_t i = 0; i < N; i++) y[i] += lone_ns(p, at_once[i], &x[i]) / LONE_REPEATS;
+        for (uint32_t i = 0; i < N; i++) {
+            double first_ns;
+            const double ns = lone_ns(p, at_once[i], &x[i], &first_ns);
+            y[i] += ns / LONE_REPEATS;
+            if (i == N - 1) f.together += first_ns / ns / LONE_REPEATS;
+        }
     for (uint32_t i = 0; i < N; i++) { /* a line by least squares */
         x[i] /= LONE_REPEATS;
         sx += x[i];
@@ -161,14 +168,19 @@ struct probe_figures probe_now(struct probe *p)
     }
     f.byte_ns = (N * sxy - sx * sy) / (N * sxx - sx * sx);
     f.lone_ns = (sy - f.byte_ns * sx) / N;
-    if (f.lone_ns < 0) f = (struct probe_figures){.full = f.full, .byte_ns = sxy / sxx};
+    if (f.lone_ns < 0) {
+        f.lone_ns = 0;
+        f.byte_ns = sxy / sxx;
+    }
     return f;
 }
 
 struct probe_figures probe_between(struct probe_figures a, struct probe_figures b)
 {
-    return (struct probe_figures){
-        .full = (a.full + b.full) / 2, .lone_ns = (a.lone_ns + b.lone_ns) / 2, .byte_ns = (a.byte_ns + b.byte_ns) / 2};
+    return (struct probe_figures){.full = (a.full + b.full) / 2,
+                                  .lone_ns = (a.lone_ns + b.lone_ns) / 2,
+                                  .byte_ns = (a.byte_ns + b.byte_ns) / 2,
+                                  .together = (a.together + b.together) / 2};
 }
 
 double probe_read_ns(const struct probe_figures *f, double bytes)

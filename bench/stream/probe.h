@@ -12,6 +12,7 @@ struct probe_figures {
     double full;    /* bytes a nanosecond, with all of the queue */
     double lone_ns; /* so many experts, read at once from an idle disk, take lone_ns + bytes * byte_ns */
     double byte_ns;
+    double together; /* of the time that as many experts as fit take at once, the part before the first report */
 };
 
 /* Ends the program if it cannot be had. */
