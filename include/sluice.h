@@ -208,6 +208,7 @@ struct sluice_stats {
     uint64_t prefix_refused;        /* files that were damaged, or of another model or KV type */
     uint64_t files_changed;         /* 1: the last evaluation found that a file of the model is not as it was */
     uint64_t prefix_returned_bytes; /* of prefix memory, to the system, because memory was short */
+    uint32_t warm_left;             /* experts that sluice_idle still has to load, or is loading */
 };
 /* Since the engine was opened; subtract two to get what lies between. */
 SLUICE_API void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #define AT_ONCE_MAX 8u
+#define TOGETHER 4u /* experts whose pieces fit into the queue */
 #define LONE_REPEATS 3u
 #define FULL_EXPERTS 64u
 #define BUSY_NS 1000000u /* between two lone reads the processors work, as they do between two layers */
@@ -27,12 +28,15 @@ static void die(const struct sluice_error *err)
 
 static uint64_t now(void) { return os_system()->now_ns(NULL); }
 
-struct probe *probe_open(const sluice_engine *e, uint64_t seed)
+struct probe *probe_open(const sluice_engine *e, bool small_pages, uint64_t seed)
 {
     struct sluice_error err;
     struct probe *p = calloc(1, sizeof *p);
     const struct io_config config = {.os = e->os, .log = &e->log, .backend = e->asks.io, .buffered = e->asks.buffered};
-    if (!p) exit(1);
+    if (!p) {
+        perror("stream");
+        exit(1);
+    }
     p->e = e;
     p->random = seed * 2 + 1;
     if (io_open(&config, &p->io, &err)) die(&err);
@@ -44,8 +48,11 @@ struct probe *probe_open(const sluice_engine *e, uint64_t seed)
         if (expert_catalog_class(e->catalog, i)->slot_bytes > p->slot_bytes)
             p->slot_bytes = expert_catalog_class(e->catalog, i)->slot_bytes;
     p->memory = aligned_alloc((size_t)2 << 20, ((p->slot_bytes * AT_ONCE_MAX >> 21) + 1) << 21);
-    if (!p->memory) exit(1);
-    madvise(p->memory, p->slot_bytes * AT_ONCE_MAX, MADV_HUGEPAGE); /* as the cache's is */
+    if (!p->memory) {
+        perror("stream");
+        exit(1);
+    }
+    madvise(p->memory, p->slot_bytes * AT_ONCE_MAX, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     memset(p->memory, 1, p->slot_bytes * AT_ONCE_MAX);
     return p;
 }
@@ -57,8 +64,8 @@ void probe_close(struct probe *p)
     free(p);
 }
 
-/* Asks for one expert, into the place `at`; returns its bytes. */
-static uint64_t ask(struct probe *p, uint32_t at)
+/* Asks for one expert, into the place `at`; returns its bytes, *parts: how many reports there will be. */
+static uint64_t ask(struct probe *p, uint32_t at, uint32_t *parts)
 {
     const struct expert_catalog *c = p->e->catalog;
     struct io_request *batch[EXPERT_PARTS_MAX];
@@ -80,6 +87,7 @@ static uint64_t ask(struct probe *p, uint32_t at)
                                            .dst = p->memory + at * p->slot_bytes + class->part_at[part],
                                            .tag = at};
     }
+    *parts = n;
     if (io_submit(p->io, batch, n, &err)) die(&err);
     return class->expert_bytes;
 }
@@ -99,13 +107,6 @@ static void wait_for(struct probe *p, uint32_t *left)
     }
 }
 
-static uint32_t parts(const struct probe *p)
-{
-    for (uint32_t l = 0; l < expert_catalog_n_layers(p->e->catalog); l++)
-        if (expert_catalog_layer(p->e->catalog, l)->n_parts) return expert_catalog_layer(p->e->catalog, l)->n_parts;
-    return 1;
-}
-
 /* n experts at once, from an idle disk. */
 static double lone_ns(struct probe *p, uint32_t n, double *bytes, double *first_ns)
 {
@@ -114,10 +115,7 @@ static double lone_ns(struct probe *p, uint32_t n, double *bytes, double *first_
     while (now() < busy) {
     }
     const uint64_t t0 = now();
-    for (uint32_t i = 0; i < n; i++) {
-        *bytes += (double)ask(p, i);
-        left[i] = parts(p);
-    }
+    for (uint32_t i = 0; i < n; i++) *bytes += (double)ask(p, i, &left[i]);
     wait_for(p, left);
     *first_ns = (double)(now() - t0);
     for (uint32_t i = 0; i < n; i++)
@@ -135,8 +133,7 @@ static double full(struct probe *p)
         busy = 0;
         for (uint32_t i = 0; i < AT_ONCE_MAX; i++) {
             if (!left[i] && begun < FULL_EXPERTS) {
-                bytes += (double)ask(p, i);
-                left[i] = parts(p);
+                bytes += (double)ask(p, i, &left[i]);
                 begun++;
             }
             busy += left[i] > 0;
@@ -157,7 +154,7 @@ struct probe_figures probe_now(struct probe *p)
             double first_ns;
             const double ns = lone_ns(p, at_once[i], &x[i], &first_ns);
             y[i] += ns / LONE_REPEATS;
-            if (i == N - 1) f.together += first_ns / ns / LONE_REPEATS;
+            if (at_once[i] == TOGETHER) f.together += first_ns / ns / LONE_REPEATS;
         }
     for (uint32_t i = 0; i < N; i++) { /* a line by least squares */
         x[i] /= LONE_REPEATS;
@@ -168,6 +165,10 @@ struct probe_figures probe_now(struct probe *p)
     }
     f.byte_ns = (N * sxy - sx * sy) / (N * sxx - sx * sx);
     f.lone_ns = (sy - f.byte_ns * sx) / N;
+    if (f.byte_ns <= 0) { /* a disk that was somewhere else meanwhile */
+        f.byte_ns = 1 / f.full;
+        f.lone_ns = 0;
+    }
     if (f.lone_ns < 0) {
         f.lone_ns = 0;
         f.byte_ns = sxy / sxx;

@@ -12,11 +12,11 @@ struct probe_figures {
     double full;    /* bytes a nanosecond, with all of the queue */
     double lone_ns; /* so many experts, read at once from an idle disk, take lone_ns + bytes * byte_ns */
     double byte_ns;
-    double together; /* of the time that as many experts as fit take at once, the part before the first report */
+    double together; /* of the time that four experts take at once, the part before the first report */
 };
 
 /* Ends the program if it cannot be had. */
-struct probe *probe_open(const sluice_engine *e, uint64_t seed);
+struct probe *probe_open(const sluice_engine *e, bool small_pages, uint64_t seed);
 void probe_close(struct probe *p);
 struct probe_figures probe_now(struct probe *p);
 /* Of the two that a moment lies between. */

@@ -19,7 +19,7 @@
  *
  * and of a prompt: its bytes / B. Reads are direct, so the page cache plays no part.
  *
- * `together` is how much of the time that eight experts take has passed when the first of their pieces is reported: a
+ * `together` is how much of the time that four experts take has passed when the first of their pieces is reported: a
  * virtual disk may report all of a queue at its end (1.0). What missed can only be computed after that, so with such a
  * disk the layer limit is out of reach; /late is the time over it with the computing of what missed added.
  *
@@ -36,6 +36,10 @@
  * compares worker threads with io_uring instead: the same ids with one and the other, five times each (5 to 15; a disk
  * is not the same from one minute to the next), taking turns in who is first. The last lines have the medians of each,
  * and the median of the rounds' ratios, threads over io_uring.
+ *
+ *     bench/stream/stream MODEL --memory 8G --disk 5
+ *
+ * measures the disk alone, five times, with memory of huge and of small pages.
  *
  *     bench/stream/stream MODEL --memory 8G --start 3
  *
@@ -212,7 +216,8 @@ static void sample_text(const char *model, const char *memory, size_t n, uint64_
     end(&r);
 }
 
-/* An empty cache, with its memory as it is when an engine was opened. */
+/* An empty cache whose memory has been prepared, as in a server that has been idle for a moment: a prompt that comes as
+ * soon as the engine is open finds what could be brought in while it was loaded. */
 static void empty_cache(struct expert_cache *c)
 {
     expert_set_limit(c, 0);
@@ -288,6 +293,8 @@ struct course {
     struct sluice_stats before, middle, after;
 };
 
+static struct course off, other; /* without guesses, and with them */
+
 /* Sum of the tokens' layer limits, with the bytes that missed in `of`. late: what missed is computed after all of it
  * has come. */
 static double layer_limit(const struct run *r, const struct course *c, const struct course *of, size_t tokens,
@@ -326,7 +333,7 @@ static double both_limit(const struct course *c, uint32_t n_layer, size_t tokens
 static void run_course(struct run *r, size_t prompt, size_t tokens, uint64_t seed, struct course *c)
 {
     const uint32_t n_layer = r->e->model->hp.n_layer;
-    struct probe *probe = probe_open(r->e, seed);
+    struct probe *probe = probe_open(r->e, false, seed);
     const struct probe_figures first = probe_now(probe);
     size_t n = 0;
     empty_cache(r->e->cache);
@@ -363,7 +370,6 @@ static void run_course(struct run *r, size_t prompt, size_t tokens, uint64_t see
 static void measure(const char *model, const char *memory, const char *prefetch, size_t prompt, size_t tokens,
                     uint64_t seed)
 {
-    static struct course off, other;
     const bool is_off = !strcmp(prefetch, "off");
     struct course *c = is_off ? &off : &other;
     struct run r = begin(model, memory, prefetch, NULL);
@@ -480,6 +486,7 @@ static void measure_start(const char *model, const char *memory, size_t n_rounds
         const uint64_t t0 = now();
         struct run r = begin(model, memory, "auto", NULL);
         const double ready = (double)(now() - t0) / 1e9;
+        os_touch_wait(r.e->toucher);
         const struct load_touch none = {.os = os_system()};
         struct sluice_stats x;
         sluice_stats(r.e, &x);
@@ -491,6 +498,25 @@ static void measure_start(const char *model, const char *memory, size_t n_rounds
         fflush(stdout);
         end(&r);
     }
+}
+
+/* ---- the disk alone ---- */
+
+static void measure_disks(const char *model, const char *memory, uint64_t seed, size_t n_rounds)
+{
+    struct run r = begin(model, memory, "off", NULL);
+    struct probe *probes[2] = {probe_open(r.e, false, seed), probe_open(r.e, true, seed)};
+    printf("# experts at random places, read into huge and into small pages: with all of the queue, one alone, and how "
+           "much\n"
+           "# of the time that several take has passed when the first of their pieces is reported\n");
+    printf("%-6s %8s %8s %8s\n", "pages", "GB/s", "one ms", "together");
+    const double one = (double)expert_catalog_class(r.e->catalog, 0)->expert_bytes;
+    for (size_t i = 0; i < 2 * n_rounds; i++) {
+        const struct probe_figures f = probe_now(probes[i % 2]);
+        printf("%-6s %8.2f %8.2f %8.2f\n", i % 2 ? "small" : "huge", f.full, probe_read_ns(&f, one) / 1e6, f.together);
+    }
+    for (size_t i = 0; i < 2; i++) probe_close(probes[i]);
+    end(&r);
 }
 
 static const char *option(int argc, char **argv, const char *name, const char *fallback)
@@ -505,12 +531,13 @@ int main(int argc, char **argv)
     if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr,
                 "usage: stream MODEL --memory 4G,8G [--prompt 64] [--tokens 48] [--prefetch off,auto] [--seed 1] "
-                "[--warm GIB] [--compare-io ROUNDS] [--start ROUNDS]\n");
+                "[--warm GIB] [--compare-io ROUNDS] [--start ROUNDS] [--disk ROUNDS]\n");
         return 2;
     }
     const size_t prompt = strtoul(option(argc, argv, "--prompt", "64"), NULL, 10),
                  tokens = strtoul(option(argc, argv, "--tokens", "48"), NULL, 10);
     const uint64_t seed = strtoull(option(argc, argv, "--seed", "1"), NULL, 10);
+    const size_t disks = strtoul(option(argc, argv, "--disk", "0"), NULL, 10);
     const size_t starts = strtoul(option(argc, argv, "--start", "0"), NULL, 10);
     const size_t rounds = strtoul(option(argc, argv, "--compare-io", "0"), NULL, 10);
     const size_t warm_gib = strtoul(option(argc, argv, "--warm", "0"), NULL, 10);
@@ -518,8 +545,8 @@ int main(int argc, char **argv)
     snprintf(memories, sizeof memories, "%s", option(argc, argv, "--memory", "auto"));
     const bool strange = rounds && (rounds < ROUNDS_MIN || rounds > ROUNDS_MAX);
     if (prompt < 1 || tokens < HIT_TOKENS || prompt + tokens > TOKENS_MAX || tokens > TOKENS_DECODED_MAX || strange) {
-        fprintf(stderr, "stream: at least 1 token of prompt, %d after it, %d together; %d to %d rounds\n", HIT_TOKENS,
-                TOKENS_MAX, ROUNDS_MIN, ROUNDS_MAX);
+        fprintf(stderr, "stream: at least 1 token of prompt, %d to %d after it, %d together; %d to %d rounds\n",
+                HIT_TOKENS, TOKENS_DECODED_MAX, TOKENS_MAX, ROUNDS_MIN, ROUNDS_MAX);
         return 2;
     }
     char first[200];
@@ -527,6 +554,10 @@ int main(int argc, char **argv)
     const char *memory = strtok(first, ",");
     if (starts) {
         measure_start(argv[1], memory, starts);
+        return 0;
+    }
+    if (disks) {
+        measure_disks(argv[1], memory, seed, disks);
         return 0;
     }
     sample_text(argv[1], memory, prompt + tokens, seed);
@@ -540,6 +571,7 @@ int main(int argc, char **argv)
            "prefetch", "GB/s", "lone", "together", "prefill", "GB", "/limit", "decode", "hits%", "MB/tok", "ms/tok",
            "layer", "ratio", "/late", "/off", "both", "ratio", "allhit", "allmiss");
     for (m = strtok_r(memories, ",", &save_m); m; m = strtok_r(NULL, ",", &save_m)) {
+        off.decode = 0;
         snprintf(prefetches, sizeof prefetches, "%s", option(argc, argv, "--prefetch", "off,auto"));
         for (p = strtok_r(prefetches, ",", &save_p); p; p = strtok_r(NULL, ",", &save_p)) {
             warm(warm_gib);

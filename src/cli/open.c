@@ -172,6 +172,7 @@ enum sluice_status open_warm(const struct cli_options *o, const struct open_mode
     while (more && !interrupt_pending()) {
         more = sluice_idle(m->engine, OPEN_IDLE_MS);
         sluice_stats(m->engine, &now);
+        more = more && now.warm_left > 0; /* memory that comes in beforehand is not waited for */
         report_warming(r, begin_ns, now.read_bytes);
     }
     report_clear(r);

@@ -103,6 +103,7 @@ static void fill_cache_stats(const sluice_engine *e, const struct expert_stats *
         out->prefetch[s].wasted_bytes = from->wasted_bytes;
     }
     out->slots_bytes = x->committed_bytes;
+    out->warm_left = e->known.warm_ended ? 0 : e->known.n_warm - e->known.next_warm + x->reading;
     out->slots_limit_bytes = x->limit_bytes;
     out->shrinks = e->pressure.shrinks;
     out->shrunk_bytes = e->pressure.shrunk_bytes;

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define SAVE_EVERY_NS ((uint64_t)60 * 1000000000u)
-#define PREPARE_POLL_NS 500000
+#define PREPARE_POLL_NS 500000   /* between two looks at memory that is coming: a small part of what a touch takes */
 #define SAVE_WAIT_MS 200u        /* for another process, between turns */
 #define SAVE_WAIT_CLOSE_MS 2000u /* and at the end */
 /* The warm-up loads what a first prompt would want with even odds: reading others costs more than it saves. The prompt
@@ -160,12 +160,12 @@ bool sluice_idle(sluice_engine *e, uint32_t max_ms)
         uint64_t now = now_ns(e);
         uint32_t left = expert_warm_wait(e->cache, now < end ? end - now : 0);
         if (more && left == 0) more = warm_some(e);
-        if (more && expert_warm_wait(e->cache, 0) == 0) { /* there is no unused memory any more */
+        if (more && !brings && expert_warm_wait(e->cache, 0) == 0) { /* there is no unused memory any more */
             e->known.warm_ended = true;
             more = false;
         }
-        const bool reads = more || expert_warm_wait(e->cache, 0) > 0;
-        if (!reads && !brings) return prefix_idle(e, end);
+        const bool reads = expert_warm_wait(e->cache, 0) > 0;
+        if (!reads && !more && !brings) return prefix_idle(e, end);
         if (now_ns(e) >= end) return true;
         if (!reads) nanosleep(&(struct timespec){.tv_nsec = PREPARE_POLL_NS}, NULL);
     }

@@ -121,7 +121,8 @@ static uint64_t slice_bytes(struct os_toucher *idle)
     return ns && ns < LOAD_TOUCH_NS_QUICK ? LOAD_TOUCH_BYTES_QUICK : LOAD_TOUCH_BYTES;
 }
 
-/* Gives idle threads the next slices; memory up to what it returns is there. */
+/* Gives idle threads the next slices, and the first of them, when there are none left, what else it may do (`rest`);
+ * memory up to what it returns is there. */
 static uint64_t touch_on(struct touched *t)
 {
     if (!t->n) return t->bytes;

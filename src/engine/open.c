@@ -182,11 +182,12 @@ static enum sluice_status open_trace(sluice_engine *e, struct sluice_error *err)
     return st;
 }
 
-/* What was asked to stay in memory whatever the system wants. Experts follow as their memory is committed. */
+/* What was asked to stay in memory whatever the system wants. Experts follow as slots are made for them. */
 static void lock_blocks(sluice_engine *e)
 {
     const struct engine_asks *a = &e->asks;
     if (!e->options.lock) return;
+    os_lock_begin(&e->locker, e->os, a->lock_margin_bytes);
     if (a->lock_dense) e->dense_locked = os_lock_range(&e->locker, e->dense.at, e->dense.bytes, true);
     if (a->lock_all) e->kv_locked = os_lock_range(&e->locker, e->kv.at, e->kv.bytes, false);
     if (a->lock_all) e->scratch_locked = os_lock_range(&e->locker, e->scratch.at, e->scratch.bytes, false);
@@ -233,7 +234,6 @@ static enum sluice_status open_cache(sluice_engine *e, struct sluice_error *err)
                                                .io = e->io,
                                                .catalog = e->catalog,
                                                .policy = e->asks.policy,
-                                               .trace = e->trace,
                                                .slots_bytes = e->plan.slots_bytes,
                                                .verify = e->verify,
                                                .toucher = e->toucher,
@@ -285,12 +285,16 @@ static enum sluice_status open_memory(sluice_engine *e, struct sluice_error *err
     if (os_toucher_create(e->os, &e->toucher))
         base_log(&e->log, BASE_LOG_NOTE, "no thread for touching memory ahead: it is touched as it is used");
     if ((st = open_verify(e, err))) return st;
-    if (e->options.trace_path && (st = open_trace(e, err))) return st;
-    if (e->options.lock) os_lock_begin(&e->locker, e->os, e->asks.lock_margin_bytes);
     if (e->catalog || prefix_planned_bytes(e)) pressure_open(e);
-    if (e->catalog && (st = open_cache(e, err))) return st;
+    /* Before the dense weights, so that its memory comes in meanwhile; behind them where memory is locked, and what
+     * cannot be is skipped: dense weights come first. */
+    if (e->catalog && !e->options.lock && (st = open_cache(e, err))) return st;
     if ((st = open_dense(e, err))) return st;
+    if (e->catalog || prefix_planned_bytes(e)) pressure_open(e); /* what loading did to memory is no sign */
     lock_blocks(e);
+    if (e->catalog && !e->cache && (st = open_cache(e, err))) return st;
+    if (e->options.trace_path && (st = open_trace(e, err))) return st;
+    if (e->cache) expert_cache_trace(e->cache, e->trace);
     routes_open(e);
     if ((st = kernel_pool_create(e->options.threads, &e->pool, err))) return st;
     e->run = (struct model_run){.model = e->model,

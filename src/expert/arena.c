@@ -3,7 +3,8 @@
  * Frames: a frame is `m` of the largest slots long; m is the least with which the frames are few enough, or more in a
  * large cache. Any full chunk
  * fills more than half of its frame (a slot that is longer than half fills it alone; else what is left over is shorter
- * than a slot, so less than half), and only chunks that were cut short by a limit are smaller. So 2 * limit / frame +
+ * than a slot, so less than half), and only chunks that were cut short by a limit, or whose frame was prepared under
+ * one, are smaller. So 2 * limit / frame +
  * one a class are enough to reach the limit; if frames run out nevertheless, a class evicts instead of growing.
  *
  * Changing class: if a class has no free slot and the limit is reached, and another class's coldest expert is colder
@@ -407,15 +408,26 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
     return 0;
 }
 
-static void make_chunk(struct arena *a, uint32_t frame, uint32_t class_index, uint32_t n)
+/* Returns what a chunk does not fill of its frame; if that cannot be, it stays counted. */
+void arena_trim(struct arena *a, uint32_t chunk)
+{
+    struct arena_chunk *h = &a->chunks[chunk];
+    const uint64_t bytes = arena_chunk_bytes(a, h), before = h->bytes;
+    if (h->n_slots == 0 || before <= bytes) return;
+    arena_set_bytes(a, chunk, bytes);
+    a->carved_bytes -= before - h->bytes;
+}
+
+/* prepared: the memory has been touched. */
+static void make_chunk(struct arena *a, uint32_t frame, uint32_t class_index, uint32_t n, bool prepared)
 {
     struct arena_chunk *h = &a->chunks[frame];
     h->n_slots = n;
     h->class_index = class_index;
     h->n_busy = 0;
-    arena_set_bytes(a, frame, arena_chunk_bytes(a, h)); /* returns what is too much; if it cannot, it stays counted */
+    h->registered = a->config.small_pages && prepared; /* registering touches all of it */
     a->carved_bytes += h->bytes;
-    h->registered = a->config.small_pages;
+    if (!arena_is_coming(a, frame)) arena_trim(a, frame);
     carve(a, frame);
 }
 
@@ -457,6 +469,7 @@ static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
     uint32_t n = class->fit < n_max ? class->fit : n_max;
     if (chunk == ARENA_NONE) return false;
     struct arena_chunk *h = &a->chunks[chunk];
+    const bool prepared = h->bytes && !arena_is_coming(a, chunk);
     uint64_t room = (a->limit_bytes - a->committed_bytes + h->bytes) / slot_bytes;
     if (n > class->shape->n_experts - arena_usable(class)) n = class->shape->n_experts - arena_usable(class);
     if (n > room) n = (uint32_t)room;
@@ -475,7 +488,7 @@ static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
         put_empty(a, chunk);
         return false;
     }
-    make_chunk(a, chunk, class_index, n);
+    make_chunk(a, chunk, class_index, n, prepared);
     return true;
 }
 
@@ -621,7 +634,8 @@ uint32_t arena_acquire_guess(struct arena *a, uint32_t class_index)
 uint32_t arena_acquire_spare(struct arena *a, uint32_t class_index)
 {
     struct arena_class *class = &a->classes[class_index];
-    if (class->free == ARENA_NONE && !grow(a, class_index, UINT32_MAX)) return ARENA_NONE;
+    if (class->free == ARENA_NONE && (comes_soon(a, class_index) || !grow(a, class_index, UINT32_MAX)))
+        return ARENA_NONE;
     return class->free;
 }
 

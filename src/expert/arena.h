@@ -1,9 +1,9 @@
 /* The slots' memory: one reservation, cut into frames; a frame holds one chunk of slots of one class, or nothing. For
  * the cache alone (cache.c).
  *
- * A chunk commits exactly its slots, which are whole pages, so committed bytes are the sum of slots' real sizes (E6)
- * and any limit from the floor on can be used to within one slot. (Only memory that the system does not take back stays
- * with its frame, and is counted.) A frame is as long as a few of the largest slots; what a chunk does not fill of it
+ * A chunk commits exactly its slots, which are whole pages, so any limit from the floor on can be used to within one
+ * slot. An empty frame may have memory that was prepared, or that the system does not take back; both are counted (E6).
+ * A frame is as long as a few of the largest slots; what a chunk does not fill of it
  * is address space and costs nothing. */
 #ifndef EXPERT_ARENA_H
 #define EXPERT_ARENA_H
@@ -137,6 +137,8 @@ void arena_keep(struct arena *a, uint32_t key, enum arena_reason reason, bool on
  * one evicts the coldest experts, moves others out of chunks and returns those chunks' memory to the system; chunks
  * with a read under way stay. Returns the bytes that were returned. (arena_limit.c) */
 uint64_t arena_set_limit(struct arena *a, uint64_t bytes);
+/* The part of that which no expert is affected by: memory that holds nothing goes back. */
+void arena_give_unused(struct arena *a, uint64_t bytes);
 
 void arena_check(const struct arena *a);
 

@@ -13,8 +13,8 @@
 
 /* What is touched at once: a little, or as much as takes no time to speak of where memory is there for the asking. */
 #define RANGE_BYTES ((uint64_t)32 << 20)
-#define RANGE_BYTES_QUICK ((uint64_t)512 << 20)
-#define RANGE_NS_QUICK 100000000u
+#define RANGE_BYTES_QUICK ((uint64_t)128 << 20)
+#define RANGE_NS_QUICK 25000000u
 
 bool arena_is_coming(const struct arena *a, uint32_t chunk)
 {
@@ -26,7 +26,9 @@ static bool settle(struct arena *a)
 {
     if (a->n_coming == 0) return true;
     if (!os_touch_idle(a->config.toucher)) return false;
+    const uint32_t first = a->coming, n = a->n_coming;
     a->n_coming = 0;
+    for (uint32_t i = first; i < first + n; i++) arena_trim(a, i); /* taken meanwhile by smaller experts */
     return true;
 }
 
@@ -38,6 +40,8 @@ static bool commit(struct arena *a, uint32_t frame)
         if (a->classes[i].shape->slot_bytes > largest) largest = a->classes[i].shape->slot_bytes;
     if (bytes > a->frame_bytes) bytes = a->frame_bytes;
     bytes -= bytes % largest;
+    /* With several sizes chunks give back what they do not fill; what is left of that is for whoever needs it. */
+    if (a->n_classes > 1 && bytes < a->frame_bytes / 2) return false;
     const struct expert_cache_config *c = &a->config;
     if (bytes == 0 || (c->may_grow && !c->may_grow(c->user, a->committed_bytes + bytes))) return false;
     return arena_set_bytes(a, frame, bytes) == 0; /* refused: whoever needs it says so */

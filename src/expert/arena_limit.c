@@ -71,15 +71,19 @@ static bool empty_chunk(struct arena *a, uint32_t class_index, uint32_t chunk)
     return true;
 }
 
+void arena_give_unused(struct arena *a, uint64_t bytes)
+{
+    for (uint32_t i = a->n_frames; a->committed_bytes > bytes && i-- > 0;)
+        if (a->chunks[i].n_slots == 0 && a->chunks[i].bytes) arena_set_bytes(a, i, 0);
+}
+
 uint64_t arena_set_limit(struct arena *a, uint64_t bytes)
 {
     const uint64_t floor = expert_cache_floor_bytes(a->catalog), before = a->committed_bytes;
     if (bytes < floor) bytes = floor;
     if (bytes > a->most_bytes) bytes = a->most_bytes;
     uint32_t chunk = ARENA_NONE;
-    /* Memory that holds nothing goes first. */
-    for (uint32_t i = a->n_frames; a->committed_bytes > bytes && i-- > 0;)
-        if (a->chunks[i].n_slots == 0 && a->chunks[i].bytes) arena_set_bytes(a, i, 0);
+    arena_give_unused(a, bytes);
     while (a->committed_bytes > bytes) {
         uint32_t class_index = class_to_shrink(a, &chunk);
         if (class_index == ARENA_NONE || !empty_chunk(a, class_index, chunk)) break;

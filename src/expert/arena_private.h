@@ -1,4 +1,4 @@
-/* What arena.c and arena_limit.c share. */
+/* What arena.c, arena_ahead.c and arena_limit.c share. */
 #ifndef EXPERT_ARENA_PRIVATE_H
 #define EXPERT_ARENA_PRIVATE_H
 
@@ -20,6 +20,7 @@ uint8_t *arena_frame_memory(const struct arena *a, uint32_t chunk);
 bool arena_is_coming(const struct arena *a, uint32_t chunk);
 /* Memory is there for the asking, as far as was seen last: then it is better taken now than later. */
 bool arena_comes_quickly(const struct arena *a);
+void arena_trim(struct arena *a, uint32_t chunk);
 /* Moves a READY expert that is no guess to a FREE slot of its class. */
 void arena_move(struct arena *a, uint32_t from, uint32_t to);
 /* The class's coldest expert leaves, or its oldest guess if none else may; false: nothing may leave. */

@@ -209,26 +209,28 @@ void expert_pump(struct expert_cache *c)
 
 /* ---- policy's inputs ---- */
 
+void expert_cache_trace(struct expert_cache *c, struct trace_writer *trace) { c->trace = trace; }
+
 void expert_selected(struct expert_cache *c, uint32_t layer, const uint32_t *ids, const float *weights, uint32_t n,
                      uint32_t ahead)
 {
     policy_route(c->arena.policy, layer, ids, weights, n, ahead);
     if (c->decode)
         for (uint32_t i = 0; i < n; i++) c->decoded[expert_catalog_key(c->catalog, layer, ids[i])] = c->n_decoded + 1;
-    if (c->arena.config.trace) trace_route(c->arena.config.trace, layer, ids, weights, n, ahead);
+    if (c->trace) trace_route(c->trace, layer, ids, weights, n, ahead);
 }
 
 void expert_tick(struct expert_cache *c, uint32_t n)
 {
     policy_tick(c->arena.policy, n);
     if (c->decode) c->n_decoded += n;
-    if (c->arena.config.trace) trace_step_end(c->arena.config.trace);
+    if (c->trace) trace_step_end(c->trace);
 }
 
 void expert_prompt(struct expert_cache *c)
 {
     policy_prompt(c->arena.policy);
-    if (c->arena.config.trace) trace_prompt(c->arena.config.trace);
+    if (c->trace) trace_prompt(c->trace);
 }
 
 /* ---- beginning and end ---- */
@@ -325,6 +327,7 @@ void expert_cache_stats(const struct expert_cache *c, struct expert_stats *out)
     out->committed_bytes = a->committed_bytes;
     out->held_bytes = a->held_bytes;
     out->resident = a->n_resident;
+    out->reading = c->n_reading;
     out->limit_bytes = a->limit_bytes;
     cache_guess_stats(c, out);
     for (uint32_t i = 0; i < a->n_classes; i++) {

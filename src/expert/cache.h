@@ -48,7 +48,6 @@ struct expert_cache_config {
     struct io *io;                        /* the catalog's file indices are this io's */
     const struct expert_catalog *catalog; /* outlives the cache */
     enum policy_kind policy;
-    struct trace_writer *trace; /* what the policy is told is recorded too; NULL: not */
     uint64_t
         slots_bytes; /* the hard limit of the arena (address space reserved at once, memory committed chunk by chunk) */
     struct expert_verify *verify; /* NULL, or checks each part that arrives; outlives the cache */
@@ -84,6 +83,8 @@ size_t expert_cache_memory_bytes(const struct expert_catalog *catalog, uint64_t 
 enum sluice_status expert_cache_create(const struct expert_cache_config *config, struct expert_cache **out,
                                        struct sluice_error *err);
 void expert_cache_destroy(struct expert_cache *c);
+/* What the policy is told from now on is recorded too; NULL: not. The trace outlives its use here. */
+void expert_cache_trace(struct expert_cache *c, struct trace_writer *trace);
 
 enum sluice_status expert_want(struct expert_cache *c, uint32_t layer, const uint32_t *ids /* [n], distinct */,
                                uint32_t n, struct sluice_error *err);
@@ -150,9 +151,10 @@ struct expert_stats {
     uint64_t read_bytes;          /* real expert bytes asked for */
     uint64_t evictions, recarved; /* slots emptied; chunks that changed class */
     uint64_t wait_ns;             /* time that take and finish stood still */
-    uint64_t committed_bytes;     /* memory of the arena in use now */
+    uint64_t committed_bytes;     /* memory of the arena now: of chunks, and what was prepared */
     uint64_t held_bytes;          /* sum over non-free slots of their real slot size (E6) */
     uint32_t resident, slots;     /* experts held ready; slots carved */
+    uint32_t reading;             /* experts on their way */
     uint32_t quarantined;         /* slots whose read never returned */
     uint64_t limit_bytes;         /* of the arena, now */
     uint32_t pinned, kept_decode; /* residents that stay by expert_pin; experts kept by the last large prefill */

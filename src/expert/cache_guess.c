@@ -288,13 +288,16 @@ uint64_t expert_set_limit(struct expert_cache *c, uint64_t bytes)
 {
     struct arena *a = &c->arena;
     BASE_ASSERT(!c->want.active, "the limit changes between layers");
+    const uint64_t before = a->committed_bytes;
+    arena_give_unused(a, bytes);
+    const uint64_t unused = before - a->committed_bytes;
     if (bytes >= a->committed_bytes) {
         arena_set_limit(a, bytes);
-        return 0;
+        return unused;
     }
     expert_guesses_drop(c);
     while (c->n_reading > 0) cache_poll(c, true); /* short: what is in flight */
-    uint64_t returned = arena_set_limit(a, bytes);
+    uint64_t returned = unused + arena_set_limit(a, bytes);
     if (a->committed_bytes <= bytes || a->n_kept == 0) return returned;
     protect_end(c);
     if (c->n_pinned) {

@@ -72,6 +72,7 @@ struct expert_cache {
     const struct os_calls *os;
     struct io *io;
     const struct expert_catalog *catalog;
+    struct trace_writer *trace; /* NULL: nothing is recorded */
     struct want want;
     struct read *reads; /* [CACHE_READS_MAX] */
     uint32_t idle;      /* first idle read */

@@ -233,7 +233,7 @@ int info_metrics(struct server *s, struct buffer *out, const char **type)
         {"experts_resident", "gauge", "experts in the cache", (double)x->experts_resident},
         {"experts_pinned", "gauge", "of them, those that stay", (double)x->pinned},
         {"expert_slots", "gauge", "experts that the cache has room for now", (double)x->experts_slots},
-        {"expert_cache_bytes", "gauge", "memory of the expert cache in use", (double)x->slots_bytes},
+        {"expert_cache_bytes", "gauge", "memory that the expert cache has", (double)x->slots_bytes},
         {"expert_cache_limit_bytes", "gauge", "memory that it may use now", (double)x->slots_limit_bytes},
         {"prefix_nodes", "gauge", "runs and states of kept prefixes", (double)x->prefix_nodes},
         {"prefix_memory_bytes", "gauge", "memory of kept prefixes in use", (double)x->prefix_memory_bytes},

@@ -42,16 +42,18 @@ static size_t resident(const struct engine_block *b)
 
 static void test_small_blocks(void **state)
 {
+    struct sluice_stats stats;
     sluice_engine *e = open_demo(2);
     assert_true(resident(&e->kv) < e->kv.bytes && resident(&e->scratch) < e->scratch.bytes);
-    assert_false(sluice_idle(e, 0)); /* nothing but looking at the machine's memory */
+    sluice_stats(e, &stats);
+    assert_true(stats.slots_bytes > e->plan.slots_floor_bytes); /* some came in with the dense weights */
+    assert_false(sluice_idle(e, 0));                            /* nothing but looking at the machine's memory */
     assert_int_equal(e->idle_touched_bytes, 0);
     unsigned calls = 0;
     while (sluice_idle(e, 1)) assert_true(++calls < 100000);
     assert_int_equal(e->idle_touched_bytes, e->scratch.bytes + e->kv.bytes);
     assert_int_equal(resident(&e->scratch), e->scratch.bytes);
     assert_int_equal(resident(&e->kv), e->kv.bytes);
-    struct sluice_stats stats;
     sluice_stats(e, &stats);
     assert_int_equal(stats.slots_bytes, expert_cache_full_bytes(e->catalog)); /* one size of experts, and all fit */
     const unsigned populated = fault.n_populated;
@@ -68,6 +70,7 @@ static void test_refused(void **state)
     sluice_session *s;
     float logits[4096];
     const int32_t ids[3] = {1, 2, 3};
+    os_touch_wait(e->toucher);
     const unsigned populated = fault.n_populated;
     fault.populate_error = ENOMEM;
     while (sluice_idle(e, 1)) continue;

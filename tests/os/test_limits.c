@@ -202,6 +202,20 @@ static void test_resident(void **state)
     assert_true(now == 0 && peak == 0);
 }
 
+static void test_huge_pages(void **state)
+{
+    const char *const path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    assert_false(os_huge_pages_at(tree_root)); /* a kernel without them */
+    tree_put(path, "always [madvise] never\n");
+    assert_true(os_huge_pages_at(tree_root));
+    tree_put(path, "[always] madvise never\n");
+    assert_true(os_huge_pages_at(tree_root));
+    tree_put(path, "always madvise [never]\n");
+    assert_false(os_huge_pages_at(tree_root));
+    tree_put(path, "");
+    assert_false(os_huge_pages_at(tree_root));
+}
+
 /* The real machine: what it says is plausible. */
 static void test_here(void **state)
 {
@@ -223,7 +237,7 @@ int main(void)
         WITH_TREE(test_v2_namespace), WITH_TREE(test_v1),
         WITH_TREE(test_v1_container), WITH_TREE(test_hybrid),
         WITH_TREE(test_rubbish),      WITH_TREE(test_quota),
-        cmocka_unit_test(test_here),
+        WITH_TREE(test_huge_pages),   cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
