@@ -183,7 +183,11 @@ void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger *out, size
     out->rows[0].bytes = 12345;
 }
 
-void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes) { *out = e->stats; }
+void sluice_stats_sized(const sluice_engine *e, struct sluice_stats *out, size_t bytes)
+{
+    *out = e->stats;
+    out->warm_left = e->idle_left;
+}
 
 static void fill_figures(struct sluice_stats *s)
 {
