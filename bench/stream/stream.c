@@ -59,8 +59,7 @@
 #define LAYERS_MAX EXPERT_LAYERS_MAX
 #define HIT_TOKENS 12
 #define MISS_TOKENS 8
-#define DISK_READS 160 /* experts */
-#define PROBE_EVERY 4  /* tokens */
+#define PROBE_EVERY 4 /* tokens */
 #define TOKENS_DECODED_MAX 1024
 
 struct watch {
@@ -225,29 +224,6 @@ static void empty_cache(struct expert_cache *c)
     while (expert_cache_prepare(c)) usleep(1000);
 }
 
-/* Experts at random places, all of the queue: bytes a nanosecond. */
-static double measure_disk(struct run *r, uint64_t seed)
-{
-    struct expert_cache *c = r->e->cache;
-    const uint32_t n = expert_catalog_n_experts(r->e->catalog);
-    empty_cache(c);
-    struct expert_stats a, b;
-    struct io_stats x, y;
-    uint64_t state = seed * 2 + 1;
-    expert_cache_stats(c, &a);
-    io_stats(r->e->io, &x);
-    for (int i = 0; i < DISK_READS; i++) {
-        state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        while (!expert_warm(c, (uint32_t)((state >> 33) % n)) && expert_warm_wait(c, 1000000)) {
-        }
-    }
-    while (expert_warm_wait(c, 1000000000)) {
-    }
-    expert_cache_stats(c, &b);
-    io_stats(r->e->io, &y);
-    return (double)(b.read_bytes - a.read_bytes) / (double)(y.busy_ns - x.busy_ns);
-}
-
 /* ---- one budget ---- */
 
 struct hit {
@@ -406,7 +382,9 @@ static struct io_figures measure_io(const char *model, const char *memory, const
     struct sluice_stats opened;
     sluice_stats(r.e, &opened);
     f.load = (double)opened.load_bytes / (double)opened.load_ns;
-    f.disk = measure_disk(&r, seed);
+    struct probe *probe = probe_open(r.e, false, seed);
+    f.disk = probe_now(probe).full;
+    probe_close(probe);
     empty_cache(r.e->cache);
     f.prefill = (double)prompt * 1e9 / eval(&r, 0, prompt);
     double ns = 0;

@@ -408,7 +408,6 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes)
     return 0;
 }
 
-/* Returns what a chunk does not fill of its frame; if that cannot be, it stays counted. */
 void arena_trim(struct arena *a, uint32_t chunk)
 {
     struct arena_chunk *h = &a->chunks[chunk];
@@ -589,11 +588,11 @@ bool arena_evict_one(struct arena *a, uint32_t class_index)
 }
 
 /* The class would grow, and what it would grow into is not there yet. */
-static bool comes_soon(const struct arena *a, uint32_t class_index)
+static bool comes_soon(struct arena *a, uint32_t class_index)
 {
     const struct arena_class *class = &a->classes[class_index];
     uint32_t frame = a->empty;
-    if (a->n_coming == 0 || arena_usable(class) >= class->shape->n_experts) return false;
+    if (arena_settle(a) || arena_usable(class) >= class->shape->n_experts) return false;
     while (frame != ARENA_NONE && !a->chunks[frame].bytes) frame = a->chunks[frame].next_empty;
     return frame != ARENA_NONE && arena_is_coming(a, frame);
 }

@@ -3,8 +3,8 @@
  *
  * A chunk commits exactly its slots, which are whole pages, so any limit from the floor on can be used to within one
  * slot. An empty frame may have memory that was prepared, or that the system does not take back; both are counted (E6).
- * A frame is as long as a few of the largest slots; what a chunk does not fill of it
- * is address space and costs nothing. */
+ * A frame is as long as a few of the largest slots; what a chunk does not fill of it is address space and costs
+ * nothing. */
 #ifndef EXPERT_ARENA_H
 #define EXPERT_ARENA_H
 

@@ -21,8 +21,7 @@ bool arena_is_coming(const struct arena *a, uint32_t chunk)
     return chunk >= a->coming && chunk - a->coming < a->n_coming && !os_touch_idle(a->config.toucher);
 }
 
-/* Whether nothing is being touched any more. */
-static bool settle(struct arena *a)
+bool arena_settle(struct arena *a)
 {
     if (a->n_coming == 0) return true;
     if (!os_touch_idle(a->config.toucher)) return false;
@@ -57,7 +56,7 @@ bool arena_comes_quickly(const struct arena *a)
 bool arena_prepare(struct arena *a)
 {
     if (!a->config.toucher || a->n_classes == 0) return false;
-    if (!settle(a)) return true;
+    if (!arena_settle(a)) return true;
     uint32_t frame = a->empty, n = 0;
     while (frame != ARENA_NONE && a->chunks[frame].bytes) frame = a->chunks[frame].next_empty;
     if (frame == ARENA_NONE) return false;

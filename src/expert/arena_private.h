@@ -18,8 +18,11 @@ int arena_set_bytes(struct arena *a, uint32_t chunk, uint64_t bytes);
 uint8_t *arena_frame_memory(const struct arena *a, uint32_t chunk);
 /* Whether the frame's memory is being touched at this moment. */
 bool arena_is_coming(const struct arena *a, uint32_t chunk);
+/* Whether nothing is being touched any more; what was to wait for that is done then. */
+bool arena_settle(struct arena *a);
 /* Memory is there for the asking, as far as was seen last: then it is better taken now than later. */
 bool arena_comes_quickly(const struct arena *a);
+/* Returns what a chunk does not fill of its frame; if that cannot be, it stays counted. */
 void arena_trim(struct arena *a, uint32_t chunk);
 /* Moves a READY expert that is no guess to a FREE slot of its class. */
 void arena_move(struct arena *a, uint32_t from, uint32_t to);
