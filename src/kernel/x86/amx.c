@@ -29,11 +29,11 @@ static uint64_t time_of(product_function *product, const void *w, const struct k
     return best;
 }
 
-/* The least of 8, 16 and 32 tokens for which tiles are faster; SIZE_MAX: none. */
+/* The least of 4, 8, 16 and 32 tokens for which tiles are faster; SIZE_MAX: none. */
 static size_t tiles_win_from(product_function *tiles, product_function *vectors, const void *w,
                              const struct kernel_acts *acts, float *out, atomic_size_t *from)
 {
-    static const size_t counts[] = {8, 16, 32};
+    static const size_t counts[] = {4, 8, 16, 32};
     size_t best = SIZE_MAX;
     for (size_t i = sizeof counts / sizeof counts[0]; i-- > 0;) {
         uint64_t vector_ns = time_of(vectors, w, acts, counts[i], out);

@@ -71,7 +71,8 @@ AVX2_INLINE void amx_end(void) { _tile_release(); }
 /* gcc 12 does not know either that a tile's load reads memory. To be placed between the last store and the loads. */
 AVX2_INLINE void amx_stores_done(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 
-/* The first AMX_TILE tokens from `first`: where their results go, and their rows. */
+/* The first AMX_TILE tokens from `first`: where their results go, and their rows; the last one stands in for those that
+ * a tile lacks. */
 struct amx_tokens {
     size_t n;
     struct quant_x x[AMX_TILE];
@@ -88,6 +89,7 @@ AVX2_INLINE void amx_tokens_at(struct amx_tokens *t, enum quant_form form, const
         t->x[i] = avx2_row_of(acts, form, quant_form_len(form), tokens ? tokens[j] : j);
         t->out[i] = out + (out_rows ? out_rows[j] : j) * out_stride;
     }
+    for (size_t i = t->n; i % AMX_TOKENS != 0; i++) t->x[i] = t->x[t->n - 1];
 }
 
 /* Up to AMX_GROUPS groups of rows from row `first`. */

@@ -8,122 +8,274 @@
  * in two tile products of full depth, one of unsigned and one of signed bytes with the signed activations. (Splitting
  * the scale in two halves of 3 bits comes to the same number of products, but not for Q6_K, whose scales have 8 bits.)
  * Each sum is exact modulo 2^32, 256 times the second and their sum likewise, and I itself fits (quant/README.md).
- * Activations are signed bytes of at most 127. */
+ * Activations are signed bytes of at most 127.
+ *
+ * Weights stay in rows, so that they need no turning: A holds 16 weight rows, B (which tiles want turned) 16 tokens,
+ * turned once for all rows of a call, C 16 weight rows by 16 tokens. What follows a block's products is done for a row
+ * and 16 tokens at a time.
+ *
+ * Tile products and vectors have units of their own. So while the tiles multiply one group's block, the vectors unpack
+ * the next: its rows stand between the tile instructions of the present one (struct ahead), near enough for the
+ * processor to find both. */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/avx512_formats256.h"
 
-struct scratch {
-    _Alignas(64) int8_t a[AMX_TILE][256];
-    _Alignas(64) int32_t low[64][16], high[64][16]; /* four tiles each: row i, lane r: bytes 4i .. 4i + 3 of row r */
-    _Alignas(64) int32_t c_low[2 * AMX_TOKENS][16], c_high[2 * AMX_TOKENS][16];
-    __m512i pairs[8];
-    __m512 acc[AMX_GROUPS][AMX_TILE];
+#define GROUPS 8 /* of 16 rows, for which tokens are turned once */
+#define TILES (AMX_TILE / AMX_TOKENS)
+#define CHUNKS 4 /* of 64 values, a tile's depth */
+
+/* A block of 16 weight rows, unpacked. */
+struct planes {
+    _Alignas(64) int8_t low[CHUNKS][16][64], high[CHUNKS][16][64];
+    _Alignas(64) int32_t mins[16][8]; /* pairs of words: of 16 sub-blocks, or (in_32) of 8 in the first 4 */
+    uint16_t d_half[16], dmin_half[16];
+    _Alignas(64) float d[16], dmin[16]; /* of those */
 };
 
-/* 64 values of each row times their sub-scales, from 64 c. scales[r]: 16 words in the low half. */
-AVX2_INLINE void unpack_values(const struct format *f, const struct avx512_rows *g, size_t at, int c,
-                               const __m512i scales[AVX512_ROWS], struct scratch *s)
+/* A block of 16 tokens. */
+struct turned {
+    _Alignas(64) int32_t x[64][16]; /* four tiles: row i, lane t: values 4 i .. 4 i + 3 of token t */
+    __m512i sums[8];                /* lane t: a pair of words, sums that belong to pairs of minima */
+    __m512 d;
+};
+
+struct scratch {
+    struct planes planes[2]; /* of the group in the tiles and of the next one */
+    struct turned t[TILES];
+    _Alignas(64) int32_t low[2][16][16], high[2][16][16]; /* sums of a pair of token tiles: [tile][row][token] */
+    __m512 acc[GROUPS][TILES][16];                        /* of each row, lane t */
+};
+
+/* ---- weights ---- */
+
+/* 64 values of a row times their sub-scales (16 words, in the low half). */
+AVX2_INLINE void unpack_chunk(const struct format *f, const uint8_t *p, int c, __m512i scales, int8_t *low,
+                              int8_t *high)
 {
-    /* the 8 words of quarter j get scale 4 c + j: 16 values are a quarter of bytes, and two half quarters of words */
+    /* words 8 j .. 8 j + 7 of a chunk belong to its sub-block j */
     const __m512i which =
         _mm512_add_epi16(_mm512_set_epi64(0x0003000300030003, 0x0003000300030003, 0x0002000200020002,
                                           0x0002000200020002, 0x0001000100010001, 0x0001000100010001, 0, 0),
                          _mm512_set1_epi16((short)(4 * c)));
-    const __m512i zero = _mm512_setzero_si512(), byte = _mm512_set1_epi16(255),
-                  offset = _mm512_set1_epi16((short)f->offset);
-    __m512i low[AVX512_ROWS], high[AVX512_ROWS], turned[16];
-    for (int r = 0; r < AVX512_ROWS; r++) {
-        __m512i v = f->values(g->p[r] + at, c), scale = _mm512_permutexvar_epi16(which, scales[r]);
-        __m512i p0 = _mm512_mullo_epi16(_mm512_sub_epi16(_mm512_unpacklo_epi8(v, zero), offset), scale);
-        __m512i p1 = _mm512_mullo_epi16(_mm512_sub_epi16(_mm512_unpackhi_epi8(v, zero), offset), scale);
-        low[r] = _mm512_packus_epi16(_mm512_and_si512(p0, byte), _mm512_and_si512(p1, byte));
-        high[r] = _mm512_packs_epi16(_mm512_srai_epi16(p0, 8), _mm512_srai_epi16(p1, 8));
+    const __m512i even = _mm512_set1_epi16(255), offset = _mm512_set1_epi16((short)f->offset);
+    const __m512i v = f->values(p, c), scale = _mm512_permutexvar_epi16(which, scales);
+    __m512i v0 = _mm512_and_si512(v, even), v1 = _mm512_srli_epi16(v, 8);
+    if (f->offset) {
+        v0 = _mm512_sub_epi16(v0, offset);
+        v1 = _mm512_sub_epi16(v1, offset);
     }
-    avx512_transpose(low, turned);
-    for (int i = 0; i < 16; i++) avx512_store(s->low[16 * c + i], turned[i]);
-    avx512_transpose(high, turned);
-    for (int i = 0; i < 16; i++) avx512_store(s->high[16 * c + i], turned[i]);
+    const __m512i p0 = _mm512_mullo_epi16(v0, scale), p1 = _mm512_mullo_epi16(v1, scale);
+    avx512_store(low, _mm512_or_si512(_mm512_and_si512(p0, even), _mm512_slli_epi16(p1, 8)));
+    avx512_store(high, _mm512_or_si512(_mm512_srli_epi16(p0, 8), _mm512_andnot_si512(even, p1)));
 }
 
-AVX2_INLINE void unpack(const struct format *f, const struct avx512_rows *g, size_t at, struct scratch *s)
+AVX2_INLINE void unpack_row(const struct format *f, const uint8_t *p, size_t r, struct planes *to)
 {
-    __m512i scales[AVX512_ROWS];
-    for (int r = 0; r < AVX512_ROWS; r++)
-        scales[r] = _mm512_castsi256_si512(_mm256_cvtepi8_epi16(f->scales(g->p[r] + at)));
-    unpack_values(f, g, at, 0, scales, s);
-    unpack_values(f, g, at, 1, scales, s);
-    unpack_values(f, g, at, 2, scales, s);
-    unpack_values(f, g, at, 3, scales, s);
-    if (f->min_at) avx512_pairs(f->mins, g, at, s->pairs);
+    const __m512i scales = _mm512_castsi256_si512(_mm256_cvtepi8_epi16(f->scales(p)));
+    unpack_chunk(f, p, 0, scales, to->low[0][r], to->high[0][r]);
+    unpack_chunk(f, p, 1, scales, to->low[1][r], to->high[1][r]);
+    unpack_chunk(f, p, 2, scales, to->low[2][r], to->high[2][r]);
+    unpack_chunk(f, p, 3, scales, to->low[3][r], to->high[3][r]);
+    memcpy(&to->d_half[r], p + f->d_at, 2);
+    if (!f->min_at) return;
+    memcpy(&to->dmin_half[r], p + f->min_at, 2);
+    const __m128i mins = f->mins(p);
+    if (f->in_32) /* each stands twice */
+        _mm_store_si128((__m128i *)(void *)to->mins[r], _mm_and_si128(mins, _mm_set1_epi16(255)));
+    else
+        _mm256_store_si256((__m256i *)(void *)to->mins[r], _mm256_cvtepi8_epi16(mins));
 }
 
-/* The sums of a group's block for 32 tokens: 4 tiles of results, so each tile of weights and tokens serves twice. */
-AVX2_INLINE void multiply(struct scratch *s, size_t token)
+/* What unpacks a group's block, some rows at a time. */
+struct ahead {
+    const struct avx512_rows *g; /* NULL: nothing to be unpacked */
+    size_t at, prefetch;         /* offset of the block; what lies so far behind will be wanted later */
+    struct planes *to;
+    size_t row;
+};
+
+AVX2_INLINE void unpack_rows(const struct format *f, struct ahead *a, size_t n)
+{
+    if (!a->g) return;
+    for (size_t end = a->row + n; a->row < end; a->row++) {
+        const uint8_t *p = a->g->p[a->row] + a->at;
+        unpack_row(f, p, a->row, a->to);
+        for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p + line, a->prefetch);
+    }
+}
+
+/* The last step, behind all rows. */
+AVX2_INLINE void unpack_factors(const struct format *f, struct planes *p)
+{
+    _mm512_store_ps(p->d, _mm512_cvtph_ps(avx2_load(p->d_half)));
+    if (f->min_at) _mm512_store_ps(p->dmin, avx512_negate(_mm512_cvtph_ps(avx2_load(p->dmin_half))));
+}
+
+/* ---- tokens ---- */
+
+/* Sums of 16 values, pairs of words, to sums of 32. */
+AVX2_INLINE void join_sums(__m512i sums[8])
+{
+    const __m512i one = _mm512_set1_epi16(1), zero = _mm512_setzero_si512();
+    for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_dpwssd_epi32(zero, sums[2 * i], one), b = _mm512_dpwssd_epi32(zero, sums[2 * i + 1], one);
+        sums[i] = _mm512_or_si512(_mm512_and_si512(a, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(b, 16));
+    }
+}
+
+/* 16 values of 16 tokens: quarters come from memory to where they belong, which leaves 4 x 4 lanes to be turned. */
+AVX2_INLINE void turn_16(const struct quant_x *x, size_t at, int32_t to[4][16])
+{
+    __m512i rows[4], turned[4];
+    for (int i = 0; i < 4; i++) {
+        __m512i v = _mm512_castsi128_si512(avx2_load_half(x[i].q + at));
+        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, avx2_load_half(x[i + 4].q + at));
+        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, avx2_load_half(x[i + 8].q + at));
+        rows[i] = _mm512_mask_broadcast_i32x4(v, 0xf000, avx2_load_half(x[i + 12].q + at));
+    }
+    avx512_turn_quarters(rows, turned);
+    for (int i = 0; i < 4; i++) avx512_store(to[i], turned[i]);
+}
+
+/* Block b of 16 tokens. */
+AVX2_INLINE void turn(const struct format *f, const struct quant_x *x, size_t b, struct turned *to)
+{
+    _Alignas(64) float d[AMX_TOKENS];
+    for (size_t at = 0; at < 16; at++) turn_16(x, 256 * b + 16 * at, to->x + 4 * at);
+    for (int i = 0; i < AMX_TOKENS; i++) d[i] = x[i].d[b];
+    to->d = _mm512_load_ps(d);
+    if (!f->min_at) return;
+    __m512i rows[8];
+    for (int i = 0; i < 8; i++) rows[i] = avx512_join(avx2_load(x[i].sums + 16 * b), avx2_load(x[i + 8].sums + 16 * b));
+    avx512_transpose_halves(rows, to->sums);
+    if (f->in_32) join_sums(to->sums);
+}
+
+/* ---- products ---- */
+
+/* A block of a group times one or two tiles of tokens, and `share` rows of the next one four times meanwhile. */
+AVX2_INLINE void multiply(const struct format *f, struct scratch *s, const struct planes *w, const struct turned *t,
+                          bool two, struct ahead *next, size_t share)
 {
     amx_stores_done(s);
     _tile_zero(AMX_C00);
     _tile_zero(AMX_C01);
     _tile_zero(AMX_C10);
     _tile_zero(AMX_C11);
-    for (size_t c = 0; c < 4; c++) {
-        _tile_loadd(AMX_A0, s->a[token] + 64 * c, 256);
-        _tile_loadd(AMX_A1, s->a[token + AMX_TOKENS] + 64 * c, 256);
-        _tile_loadd(AMX_B0, s->low[16 * c], 64);
-        _tile_loadd(AMX_B1, s->high[16 * c], 64);
-        _tile_dpbsud(AMX_C00, AMX_A0, AMX_B0);
-        _tile_dpbssd(AMX_C01, AMX_A0, AMX_B1);
-        _tile_dpbsud(AMX_C10, AMX_A1, AMX_B0);
-        _tile_dpbssd(AMX_C11, AMX_A1, AMX_B1);
+    for (int c = 0; c < CHUNKS; c++) {
+        _tile_loadd(AMX_A0, w->low[c], 64);
+        _tile_loadd(AMX_A1, w->high[c], 64);
+        _tile_loadd(AMX_B0, t[0].x[16 * c], 64);
+        _tile_dpbusd(AMX_C00, AMX_A0, AMX_B0);
+        _tile_dpbssd(AMX_C01, AMX_A1, AMX_B0);
+        if (two) {
+            _tile_loadd(AMX_B1, t[1].x[16 * c], 64);
+            _tile_dpbusd(AMX_C10, AMX_A0, AMX_B1);
+            _tile_dpbssd(AMX_C11, AMX_A1, AMX_B1);
+        }
+        unpack_rows(f, next, share);
     }
-    _tile_stored(AMX_C00, s->c_low, 64);
-    _tile_stored(AMX_C01, s->c_high, 64);
-    _tile_stored(AMX_C10, s->c_low[AMX_TOKENS], 64);
-    _tile_stored(AMX_C11, s->c_high[AMX_TOKENS], 64);
+    _tile_stored(AMX_C00, s->low[0], 64);
+    _tile_stored(AMX_C01, s->high[0], 64);
+    if (two) {
+        _tile_stored(AMX_C10, s->low[1], 64);
+        _tile_stored(AMX_C11, s->high[1], 64);
+    }
 }
 
-AVX2_INLINE void group_block(const struct format *f, struct scratch *s, const struct avx512_rows *g, size_t k,
-                             const struct amx_tokens *t, size_t b)
+/* The block's part of 16 rows and one or two tiles of tokens, which share what a row's factors and minima are. */
+AVX2_INLINE void add_block(const struct format *f, const struct scratch *s, const struct planes *w,
+                           const struct turned *t, size_t n_tiles, __m512 acc[][16])
 {
-    size_t at = b * f->block_bytes;
-    unpack(f, g, at, s);
-    __m512 w_d = avx512_halves(g, at + f->d_at), w_m = _mm512_setzero_ps();
-    if (f->min_at) w_m = avx512_negate(avx512_halves(g, at + f->min_at));
-    for (size_t first = 0; first < t->n; first += 2 * AMX_TOKENS) {
-        multiply(s, first);
-        for (size_t i = first; i < first + 2 * AMX_TOKENS && i < t->n; i++) {
-            const struct quant_x *x = &t->x[i];
-            __m512i sum = _mm512_add_epi32(avx512_load(s->c_low[i - first]),
-                                           _mm512_slli_epi32(avx512_load(s->c_high[i - first]), 8));
-            __m512 d = _mm512_set1_ps(x->d[b]);
-            __m512 acc = _mm512_fmadd_ps(_mm512_mul_ps(w_d, d), _mm512_cvtepi32_ps(sum), s->acc[k][i]);
-            if (f->min_at)
-                acc = _mm512_fmadd_ps(_mm512_mul_ps(w_m, d),
-                                      _mm512_cvtepi32_ps(avx512_pair_sum(s->pairs, x->sums + 16 * b)), acc);
-            s->acc[k][i] = acc;
+    const int n_pairs = f->in_32 ? 4 : 8;
+    __m512 d[2];
+    __m512i sums[2][8];
+    for (size_t i = 0; i < n_tiles; i++) {
+        d[i] = t[i].d;
+        for (int k = 0; k < n_pairs && f->min_at; k++) sums[i][k] = t[i].sums[k];
+    }
+    for (int r = 0; r < 16; r++) {
+        const __m512 w_d = _mm512_set1_ps(w->d[r]);
+        __m512 a[2];
+        for (size_t i = 0; i < n_tiles; i++) {
+            __m512i sum = _mm512_add_epi32(avx512_load(s->low[i][r]), _mm512_slli_epi32(avx512_load(s->high[i][r]), 8));
+            a[i] = _mm512_fmadd_ps(_mm512_mul_ps(w_d, d[i]), _mm512_cvtepi32_ps(sum), acc[i][r]);
+        }
+        if (f->min_at) {
+            const __m512 w_m = _mm512_set1_ps(w->dmin[r]);
+            __m512i minima[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+            for (int k = 0; k < n_pairs; k++) {
+                const __m512i pair = _mm512_set1_epi32(w->mins[r][k]);
+                for (size_t i = 0; i < n_tiles; i++) minima[i] = _mm512_dpwssd_epi32(minima[i], sums[i][k], pair);
+            }
+            for (size_t i = 0; i < n_tiles; i++)
+                a[i] = _mm512_fmadd_ps(_mm512_mul_ps(w_m, d[i]), _mm512_cvtepi32_ps(minima[i]), a[i]);
+        }
+        for (size_t i = 0; i < n_tiles; i++) acc[i][r] = a[i];
+    }
+}
+
+/* Up to GROUPS groups of rows times n tokens (x has whole tiles). */
+AVX2_INLINE void groups_product(const struct format *f, struct scratch *s, const struct avx512_rows *g, size_t n_groups,
+                                const struct quant_x *x, size_t n, size_t n_blocks, size_t prefetch)
+{
+    const size_t n_tiles = (n + AMX_TOKENS - 1) / AMX_TOKENS, n_pairs = (n_tiles + 1) / 2,
+                 share = 16 / CHUNKS / n_pairs; /* n_pairs is 1 or 2 */
+    for (size_t k = 0; k < n_groups; k++)
+        for (size_t i = 0; i < n_tiles; i++)
+            for (int r = 0; r < 16; r++) s->acc[k][i][r] = _mm512_setzero_ps();
+    struct ahead next = {.g = g, .to = &s->planes[0], .prefetch = prefetch};
+    unpack_rows(f, &next, 16);
+    size_t turn_of = 0;
+    for (size_t b = 0; b < n_blocks; b++) {
+        for (size_t i = 0; i < n_tiles; i++) turn(f, x + AMX_TOKENS * i, b, &s->t[i]);
+        for (size_t k = 0; k < n_groups; k++) {
+            struct planes *const now = &s->planes[turn_of];
+            unpack_factors(f, now);
+            turn_of = !turn_of;
+            const bool last = k + 1 == n_groups;
+            next = (struct ahead){.g = last ? (b + 1 < n_blocks ? g : NULL) : g + k + 1,
+                                  .at = (b + last) * f->block_bytes,
+                                  .prefetch = prefetch,
+                                  .to = &s->planes[turn_of]};
+            for (size_t i = 0; i < n_tiles; i += 2) {
+                const bool two = i + 1 < n_tiles;
+                multiply(f, s, now, &s->t[i], two, &next, share);
+                if (two)
+                    add_block(f, s, now, &s->t[i], 2, &s->acc[k][i]);
+                else
+                    add_block(f, s, now, &s->t[i], 1, &s->acc[k][i]);
+            }
         }
     }
 }
 
+AVX2_INLINE void store(const struct avx512_rows *g, const __m512 acc[16], float *const *out, size_t n, size_t first_row)
+{
+    __m512i rows[16], turned[16];
+    for (int i = 0; i < 16; i++) rows[i] = _mm512_castps_si512(acc[i]);
+    avx512_transpose(rows, turned);
+    for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
+}
+
 AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
 {
-    size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
+    const size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
     struct scratch s;
     struct amx_tokens t;
-    struct avx512_rows g[AMX_GROUPS];
-    memset(s.a, 0, sizeof s.a); /* rows beyond the tokens: any values would do */
+    struct avx512_rows g[GROUPS];
     amx_begin(16);
     for (size_t j = 0; j < n_tokens; j += AMX_TILE) {
         amx_tokens_at(&t, QUANT_FORM_256, acts, tokens, j, n_tokens, out, out_stride, out_rows);
-        for (size_t r = 0; r < n_rows; r += AMX_GROUPS * AVX512_ROWS) {
-            size_t n_groups = amx_groups_at(g, w, stride, r, n_rows);
+        for (size_t r = 0; r < n_rows; r += GROUPS * AVX512_ROWS) {
+            size_t n_groups = 0;
+            for (; n_groups < GROUPS && r + n_groups * AVX512_ROWS < n_rows; n_groups++)
+                g[n_groups] = avx512_rows_at(w, stride, r + n_groups * AVX512_ROWS, n_rows);
+            groups_product(f, &s, g, n_groups, t.x, t.n, n_blocks, n_rows * stride);
             for (size_t k = 0; k < n_groups; k++)
-                for (size_t i = 0; i < t.n; i++) s.acc[k][i] = _mm512_setzero_ps();
-            for (size_t b = 0; b < n_blocks; b++) {
-                for (size_t i = 0; i < t.n; i++) memcpy(s.a[i], t.x[i].q + 256 * b, 256);
-                for (size_t k = 0; k < n_groups; k++) group_block(f, &s, &g[k], k, &t, b);
-            }
-            for (size_t k = 0; k < n_groups; k++)
-                for (size_t i = 0; i < t.n; i++) avx512_store_rows(t.out[i] + r + 16 * k, g[k].n, s.acc[k][i]);
+                for (size_t i = 0; i < t.n; i += AMX_TOKENS)
+                    store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
+                          r + k * AVX512_ROWS);
         }
     }
     amx_end();

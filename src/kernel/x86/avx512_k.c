@@ -215,18 +215,29 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
     }
 }
 
-#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs, scales_of, mins_of) \
-    void kernel_avx512_##name(AVX2_PRODUCT_ARGS)                                           \
-    {                                                                                      \
-        static const struct format f = {.block_bytes = bytes,                              \
-                                        .d_at = half_at,                                   \
-                                        .min_at = minimum_at,                              \
-                                        .offset = off,                                     \
-                                        .top = largest,                                    \
-                                        .in_32 = pairs,                                    \
-                                        .values = values_##name,                           \
-                                        .scales = scales_of,                               \
-                                        .mins = mins_of};                                  \
-        product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);         \
+/* How many tokens go over packed weights faster by AVX2, which for these takes up to four together; measured. */
+#define FEW_TO_AVX2_q2_k(n) false
+#define FEW_TO_AVX2_q3_k(n) false
+#define FEW_TO_AVX2_q4_k(n) ((n) <= 4)
+#define FEW_TO_AVX2_q5_k(n) ((n) >= 2 && (n) <= 4)
+#define FEW_TO_AVX2_q6_k(n) false
+#define FEW_TO_AVX2_iq4_xs(n) false
+
+#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs, scales_of, mins_of)    \
+    void kernel_avx512_##name(AVX2_PRODUCT_ARGS)                                              \
+    {                                                                                         \
+        static const struct format f = {.block_bytes = bytes,                                 \
+                                        .d_at = half_at,                                      \
+                                        .min_at = minimum_at,                                 \
+                                        .offset = off,                                        \
+                                        .top = largest,                                       \
+                                        .in_32 = pairs,                                       \
+                                        .values = values_##name,                              \
+                                        .scales = scales_of,                                  \
+                                        .mins = mins_of};                                     \
+        if (FEW_TO_AVX2_##name(n_tokens))                                                     \
+            kernel_avx2_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
+        else                                                                                  \
+            product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);        \
     }
 FORMATS_256(PRODUCT)
