@@ -29,7 +29,7 @@ static const char *kernel_level(const struct os_cpu *cpu)
     if (cpu->neon) return !cpu->dotprod ? "neon" : cpu->i8mm ? "i8mm" : "dotprod";
     if (!cpu->avx2 || !cpu->fma || !cpu->f16c) return "scalar";
     if (!cpu->avx512f || !cpu->avx512bw || !cpu->avx512vl || !cpu->avx512vnni) return "avx2";
-    return cpu->amx_int8 ? "amx" : "avx512";
+    return cpu->amx_int8 && cpu->avx512vbmi ? "amx" : "avx512";
 }
 
 static void look(struct machine *m)
@@ -62,6 +62,7 @@ static const struct {
     {"avx512bw", offsetof(struct os_cpu, avx512bw)},
     {"avx512vl", offsetof(struct os_cpu, avx512vl)},
     {"avx512vnni", offsetof(struct os_cpu, avx512vnni)},
+    {"avx512vbmi", offsetof(struct os_cpu, avx512vbmi)},
     {"amx_int8", offsetof(struct os_cpu, amx_int8)},
     {"neon", offsetof(struct os_cpu, neon)},
     {"dotprod", offsetof(struct os_cpu, dotprod)},

@@ -12,7 +12,7 @@ static bool cpu_has(const struct os_cpu *cpu, enum kernel_level level)
     case KERNEL_SCALAR: return true;
     case KERNEL_AVX2: return avx2;
     case KERNEL_AVX512: return avx512;
-    case KERNEL_AMX: return avx512 && cpu->amx_int8;
+    case KERNEL_AMX: return avx512 && cpu->amx_int8 && cpu->avx512vbmi;
     case KERNEL_NEON: return cpu->neon;
     case KERNEL_DOTPROD: return cpu->neon && cpu->dotprod;
     case KERNEL_I8MM: return cpu->neon && cpu->dotprod && cpu->i8mm;

@@ -137,7 +137,7 @@ bool os_huge_pages(void);
 bool os_huge_pages_at(const char *root); /* the same by the files under `root`; for tests */
 
 struct os_cpu {
-    bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512vnni, amx_int8, neon, dotprod, i8mm;
+    bool avx2, fma, f16c, avx512f, avx512bw, avx512vl, avx512vnni, avx512vbmi, amx_int8, neon, dotprod, i8mm;
     unsigned n_threads; /* CPUs that this process may run on (affinity and cgroup quota respected), at least 1 */
     char name[64];      /* the model's name, or "unknown" */
 };

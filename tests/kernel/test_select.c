@@ -22,7 +22,7 @@ static void test_auto(void **state)
     assert_int_equal(kernel_select(&cpu, NULL, &t, &err), SLUICE_OK);
     const bool avx512 = cpu.avx512f && cpu.avx512bw && cpu.avx512vl && cpu.avx512vnni;
     if (cpu.avx2 && cpu.fma && cpu.f16c)
-        assert_string_equal(t->name, avx512 ? cpu.amx_int8 ? "amx" : "avx512" : "avx2");
+        assert_string_equal(t->name, avx512 ? cpu.amx_int8 && cpu.avx512vbmi ? "amx" : "avx512" : "avx2");
     if (cpu.neon) assert_string_equal(t->name, cpu.dotprod ? cpu.i8mm ? "i8mm" : "dotprod" : "neon");
     assert_int_equal(kernel_passed_over(&cpu, t, &err), SLUICE_OK);
 }

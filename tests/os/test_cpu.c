@@ -53,6 +53,7 @@ static void test_features(void **state)
             {cpu.avx512bw, "avx512bw"},
             {cpu.avx512vl, "avx512vl"},
             {cpu.avx512vnni, "avx512_vnni"},
+            {cpu.avx512vbmi, "avx512vbmi"},
             {cpu.neon, "asimd"},
             {cpu.dotprod, "asimddp"},
             {cpu.i8mm, "i8mm"},

@@ -1,4 +1,5 @@
-/* Private to x86/: int8 tiles. Needs AMX-TILE and AMX-INT8 beside what avx512.h needs, and a process that may use tile
+/* Private to x86/: int8 tiles. Needs AMX-TILE, AMX-INT8 and AVX512-VBMI (which every such
+ * processor has) beside what avx512.h needs, and a process that may use tile
  * registers (os_cpu has asked).
  *
  * A product sets up the tile registers of its thread when it begins and gives them up when it ends (amx_begin,

@@ -1,14 +1,16 @@
 /* Tile products of the K formats and IQ4_XS, without any work a sub-block: sub-scales are multiplied into the values
- * beforehand. A value q (without its offset) times a sub-scale s is p = q s, |p| <= 32 * 128 = 4096 (Q6_K; Q5_K 31 *
- * 63, IQ4_XS 127 * 32), which is split as p = l + 256 h with l = p mod 256, 0 .. 255, and h = floor(p / 256), -16
- * .. 16. Then
+ * beforehand. A value q (without its offset) times a sub-scale s is p = q s. Where p does not fit a byte it is split in
+ * two planes of bytes, so that I = sum p x takes two tile products of full depth:
  *
- *     I = sum p x = sum l x + 256 sum h x
+ * - BYTES: p = l + 256 h with l = p mod 256, 0 .. 255, and h = floor(p / 256), signed. |p| <= 32 * 128 = 4096 (Q6_K;
+ *   IQ4_XS 127 * 32), so h is -16 .. 16. I = sum l x + 256 sum h x.
+ * - HALVES: the scale is split instead, s = s0 + 8 s1 with 3 bits each: q s0 and q s1 are at most 31 * 7 = 217 (Q4_K 15
+ * * 7) and unsigned. Two successive values, the bytes of a word, are multiplied at once, for the lower product does not
+ *   reach the upper byte. I = sum q s0 x + 8 sum q s1 x.
+ * - WHOLE: p is a byte (Q2_K: 3 * 15); one product, two values at once.
  *
- * in two tile products of full depth, one of unsigned and one of signed bytes with the signed activations. (Splitting
- * the scale in two halves of 3 bits comes to the same number of products, but not for Q6_K, whose scales have 8 bits.)
- * Each sum is exact modulo 2^32, 256 times the second and their sum likewise, and I itself fits (quant/README.md).
- * Activations are signed bytes of at most 127.
+ * Each sum is exact modulo 2^32, so are its multiple and their sum, and I itself fits (quant/README.md). Activations
+ * are signed bytes of at most 127.
  *
  * Weights stay in rows, so that they need no turning: A holds 16 weight rows, B (which tiles want turned) 16 tokens,
  * turned once for all rows of a call, C 16 weight rows by 16 tokens. What follows a block's products is done for a row
@@ -23,12 +25,15 @@
 #define GROUPS 8 /* of 16 rows, for which tokens are turned once */
 #define TILES (AMX_TILE / AMX_TOKENS)
 #define CHUNKS 4 /* of 64 values, a tile's depth */
+#define FOUR 4   /* rows are unpacked four at a time */
+
+enum planes_way { BYTES, HALVES, WHOLE };
 
 /* A block of 16 weight rows, unpacked. */
 struct planes {
     _Alignas(64) int8_t low[CHUNKS][16][64], high[CHUNKS][16][64];
-    _Alignas(64) int32_t mins[16][8]; /* pairs of words: of 16 sub-blocks, or (in_32) of 8 in the first 4 */
-    uint16_t d_half[16], dmin_half[16];
+    _Alignas(64) int32_t mins[16][8];   /* pairs of words, of 16 sub-blocks (in_32: of 8, in the first 4) */
+    uint32_t halves[16];                /* d, and above it dmin */
     _Alignas(64) float d[16], dmin[16]; /* of those */
 };
 
@@ -48,17 +53,10 @@ struct scratch {
 
 /* ---- weights ---- */
 
-/* 64 values of a row times their sub-scales (16 words, in the low half). */
-AVX2_INLINE void unpack_chunk(const struct format *f, const uint8_t *p, int c, __m512i scales, int8_t *low,
-                              int8_t *high)
+/* 64 values of a row times their sub-scales, one a word. */
+AVX2_INLINE void unpack_bytes(const struct format *f, __m512i v, __m512i scale, int8_t *low, int8_t *high)
 {
-    /* words 8 j .. 8 j + 7 of a chunk belong to its sub-block j */
-    const __m512i which =
-        _mm512_add_epi16(_mm512_set_epi64(0x0003000300030003, 0x0003000300030003, 0x0002000200020002,
-                                          0x0002000200020002, 0x0001000100010001, 0x0001000100010001, 0, 0),
-                         _mm512_set1_epi16((short)(4 * c)));
     const __m512i even = _mm512_set1_epi16(255), offset = _mm512_set1_epi16((short)f->offset);
-    const __m512i v = f->values(p, c), scale = _mm512_permutexvar_epi16(which, scales);
     __m512i v0 = _mm512_and_si512(v, even), v1 = _mm512_srli_epi16(v, 8);
     if (f->offset) {
         v0 = _mm512_sub_epi16(v0, offset);
@@ -69,24 +67,82 @@ AVX2_INLINE void unpack_chunk(const struct format *f, const uint8_t *p, int c, _
     avx512_store(high, _mm512_or_si512(_mm512_srli_epi16(p0, 8), _mm512_andnot_si512(even, p1)));
 }
 
-AVX2_INLINE void unpack_row(const struct format *f, const uint8_t *p, size_t r, struct planes *to)
+AVX2_INLINE void unpack_chunk(const struct format *f, enum planes_way way, const uint8_t *p, size_t r, int c,
+                              __m512i scales, struct planes *to)
 {
-    const __m512i scales = _mm512_castsi256_si512(_mm256_cvtepi8_epi16(f->scales(p)));
-    unpack_chunk(f, p, 0, scales, to->low[0][r], to->high[0][r]);
-    unpack_chunk(f, p, 1, scales, to->low[1][r], to->high[1][r]);
-    unpack_chunk(f, p, 2, scales, to->low[2][r], to->high[2][r]);
-    unpack_chunk(f, p, 3, scales, to->low[3][r], to->high[3][r]);
-    memcpy(&to->d_half[r], p + f->d_at, 2);
-    if (!f->min_at) return;
-    memcpy(&to->dmin_half[r], p + f->min_at, 2);
-    const __m128i mins = f->mins(p);
-    if (f->in_32) /* each stands twice */
-        _mm_store_si128((__m128i *)(void *)to->mins[r], _mm_and_si128(mins, _mm_set1_epi16(255)));
+    /* words 8 j .. 8 j + 7 of a chunk belong to its sub-block j */
+    const __m512i which =
+        _mm512_add_epi16(_mm512_set_epi64(0x0003000300030003, 0x0003000300030003, 0x0002000200020002,
+                                          0x0002000200020002, 0x0001000100010001, 0x0001000100010001, 0, 0),
+                         _mm512_set1_epi16((short)(4 * c)));
+    const __m512i scale = _mm512_permutexvar_epi16(which, scales), v = f->values(p, c);
+    if (way == WHOLE)
+        avx512_store(to->low[c][r], _mm512_mullo_epi16(v, scale));
     else
-        _mm256_store_si256((__m256i *)(void *)to->mins[r], _mm256_cvtepi8_epi16(mins));
+        unpack_bytes(f, v, scale, to->low[c][r], to->high[c][r]);
 }
 
-/* What unpacks a group's block, some rows at a time. */
+AVX2_INLINE void unpack_row(const struct format *f, enum planes_way way, const uint8_t *p, size_t r, struct planes *to)
+{
+    const __m512i scales = _mm512_castsi256_si512(_mm256_cvtepi8_epi16(f->scales(p)));
+    unpack_chunk(f, way, p, r, 0, scales, to);
+    unpack_chunk(f, way, p, r, 1, scales, to);
+    unpack_chunk(f, way, p, r, 2, scales, to);
+    unpack_chunk(f, way, p, r, 3, scales, to);
+    to->halves[r] = (uint16_t)avx2_load_i16(p + f->d_at);
+    if (!f->min_at) return;
+    to->halves[r] |= (uint32_t)avx2_load_i16(p + f->min_at) << 16;
+    _mm256_store_si256((__m256i *)(void *)to->mins[r], _mm256_cvtepi8_epi16(f->mins(p)));
+}
+
+/* A row's 64 values times both halves of the scales: bytes 16 i + 2 c and the one behind it for row i of four. */
+AVX2_INLINE void unpack_halves(const struct format *f, const uint8_t *p, size_t r, int i, int c, __m512i scales_0,
+                               __m512i scales_1, struct planes *to)
+{
+    const __mmask64 even = 0x5555555555555555;
+    const int scale = 16 * i + 2 * c;
+    const __m512i which = avx512_join(_mm256_set1_epi8((char)scale), _mm256_set1_epi8((char)(scale + 1)));
+    const __m512i v = f->values(p, c);
+    avx512_store(to->low[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, which, scales_0)));
+    avx512_store(to->high[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, which, scales_1)));
+}
+
+/* Rows r .. r + 3 of Q4_K or Q5_K, whose blocks begin with the same 16 bytes: d, dmin, 8 scales and 8 minima of 6 bits
+ * (quant/k.c). */
+AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR], size_t r, struct planes *to)
+{
+    __m512i head = _mm512_castsi128_si512(avx2_load_half(p[0]));
+    head = _mm512_mask_broadcast_i32x4(head, 0x00f0, avx2_load_half(p[1]));
+    head = _mm512_mask_broadcast_i32x4(head, 0x0f00, avx2_load_half(p[2]));
+    head = _mm512_mask_broadcast_i32x4(head, 0xf000, avx2_load_half(p[3]));
+    /* in each quarter: scales 0..3, 4..7, minima 0..3, 4..7, without the two bits above and with them alone */
+    const __m512i below =
+                      _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)),
+                  above =
+                      _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
+    const __m512i by = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4)),
+                  mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+    __m512i six = _mm512_and_si512(_mm512_srlv_epi32(_mm512_shuffle_epi8(head, below), by), mask);
+    __m512i two = _mm512_srli_epi16(_mm512_shuffle_epi8(head, above), 2);
+    six = _mm512_or_si512(six, _mm512_and_si512(two, _mm512_set1_epi8(0x30)));
+    const __m512i three = _mm512_set1_epi8(7), scales_0 = _mm512_and_si512(six, three),
+                  scales_1 = _mm512_and_si512(_mm512_srli_epi16(six, 3), three);
+    for (int i = 0; i < FOUR; i++) {
+        unpack_halves(f, p[i], r + (size_t)i, i, 0, scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, i, 1, scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, i, 2, scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, i, 3, scales_0, scales_1, to);
+    }
+    const __m512i words =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
+    const __m512i mins = _mm512_shuffle_epi8(six, words);
+    avx512_store(to->mins[r / 2], mins); /* four pairs a row, of all rows without gaps */
+    _mm_storeu_si128((__m128i *)(void *)(to->halves + r),
+                     _mm512_castsi512_si128(_mm512_permutexvar_epi32(
+                         _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0), head)));
+}
+
+/* What unpacks a group's block, four rows at a time. */
 struct ahead {
     const struct avx512_rows *g; /* NULL: nothing to be unpacked */
     size_t at, prefetch;         /* offset of the block; what lies so far behind will be wanted later */
@@ -94,21 +150,28 @@ struct ahead {
     size_t row;
 };
 
-AVX2_INLINE void unpack_rows(const struct format *f, struct ahead *a, size_t n)
+AVX2_INLINE void unpack_rows(const struct format *f, enum planes_way way, struct ahead *a)
 {
     if (!a->g) return;
-    for (size_t end = a->row + n; a->row < end; a->row++) {
-        const uint8_t *p = a->g->p[a->row] + a->at;
-        unpack_row(f, p, a->row, a->to);
-        for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p + line, a->prefetch);
+    const uint8_t *p[FOUR];
+    for (size_t i = 0; i < FOUR; i++) {
+        p[i] = a->g->p[a->row + i] + a->at;
+        for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p[i] + line, a->prefetch);
     }
+    if (way == HALVES)
+        unpack_four(f, p, a->row, a->to);
+    else
+        for (size_t i = 0; i < FOUR; i++) unpack_row(f, way, p[i], a->row + i, a->to);
+    a->row += FOUR;
 }
 
 /* The last step, behind all rows. */
 AVX2_INLINE void unpack_factors(const struct format *f, struct planes *p)
 {
-    _mm512_store_ps(p->d, _mm512_cvtph_ps(avx2_load(p->d_half)));
-    if (f->min_at) _mm512_store_ps(p->dmin, avx512_negate(_mm512_cvtph_ps(avx2_load(p->dmin_half))));
+    const __m512i halves = avx512_load(p->halves);
+    _mm512_store_ps(p->d, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves)));
+    if (f->min_at)
+        _mm512_store_ps(p->dmin, avx512_negate(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(halves, 16)))));
 }
 
 /* ---- tokens ---- */
@@ -138,7 +201,7 @@ AVX2_INLINE void turn_16(const struct quant_x *x, size_t at, int32_t to[4][16])
 }
 
 /* Block b of 16 tokens. */
-AVX2_INLINE void turn(const struct format *f, const struct quant_x *x, size_t b, struct turned *to)
+AVX2_INLINE void turn(const struct format *f, enum planes_way way, const struct quant_x *x, size_t b, struct turned *to)
 {
     _Alignas(64) float d[AMX_TOKENS];
     for (size_t at = 0; at < 16; at++) turn_16(x, 256 * b + 16 * at, to->x + 4 * at);
@@ -148,14 +211,25 @@ AVX2_INLINE void turn(const struct format *f, const struct quant_x *x, size_t b,
     __m512i rows[8];
     for (int i = 0; i < 8; i++) rows[i] = avx512_join(avx2_load(x[i].sums + 16 * b), avx2_load(x[i + 8].sums + 16 * b));
     avx512_transpose_halves(rows, to->sums);
-    if (f->in_32) join_sums(to->sums);
+    if (way == HALVES) join_sums(to->sums);
 }
 
 /* ---- products ---- */
 
-/* A block of a group times one or two tiles of tokens, and `share` rows of the next one four times meanwhile. */
-AVX2_INLINE void multiply(const struct format *f, struct scratch *s, const struct planes *w, const struct turned *t,
-                          bool two, struct ahead *next, size_t share)
+/* A plane of the group's block, row by row of four tiles, times a tile of tokens. */
+#define DOT(way, c0, c1, b)              \
+    do {                                 \
+        _tile_dpbusd(c0, AMX_A0, b);     \
+        if ((way) == HALVES)             \
+            _tile_dpbusd(c1, AMX_A1, b); \
+        else if ((way) == BYTES)         \
+            _tile_dpbssd(c1, AMX_A1, b); \
+    } while (0)
+
+/* A block of a group times one or two tiles of tokens. Meanwhile rows of the next one are unpacked: four of them at
+ * each `every`th chunk. */
+AVX2_INLINE void multiply(const struct format *f, enum planes_way way, struct scratch *s, const struct planes *w,
+                          const struct turned *t, bool two, struct ahead *next, int every)
 {
     amx_stores_done(s);
     _tile_zero(AMX_C00);
@@ -164,30 +238,35 @@ AVX2_INLINE void multiply(const struct format *f, struct scratch *s, const struc
     _tile_zero(AMX_C11);
     for (int c = 0; c < CHUNKS; c++) {
         _tile_loadd(AMX_A0, w->low[c], 64);
-        _tile_loadd(AMX_A1, w->high[c], 64);
+        if (way != WHOLE) _tile_loadd(AMX_A1, w->high[c], 64);
         _tile_loadd(AMX_B0, t[0].x[16 * c], 64);
-        _tile_dpbusd(AMX_C00, AMX_A0, AMX_B0);
-        _tile_dpbssd(AMX_C01, AMX_A1, AMX_B0);
+        DOT(way, AMX_C00, AMX_C01, AMX_B0);
         if (two) {
             _tile_loadd(AMX_B1, t[1].x[16 * c], 64);
-            _tile_dpbusd(AMX_C10, AMX_A0, AMX_B1);
-            _tile_dpbssd(AMX_C11, AMX_A1, AMX_B1);
+            DOT(way, AMX_C10, AMX_C11, AMX_B1);
         }
-        unpack_rows(f, next, share);
+        if (c % every == 0) unpack_rows(f, way, next);
     }
     _tile_stored(AMX_C00, s->low[0], 64);
-    _tile_stored(AMX_C01, s->high[0], 64);
-    if (two) {
-        _tile_stored(AMX_C10, s->low[1], 64);
-        _tile_stored(AMX_C11, s->high[1], 64);
-    }
+    if (way != WHOLE) _tile_stored(AMX_C01, s->high[0], 64);
+    if (!two) return;
+    _tile_stored(AMX_C10, s->low[1], 64);
+    if (way != WHOLE) _tile_stored(AMX_C11, s->high[1], 64);
+}
+
+/* I of a row's block and 16 tokens. */
+AVX2_INLINE __m512i sum_of(enum planes_way way, const int32_t low[16], const int32_t high[16])
+{
+    if (way == WHOLE) return avx512_load(low);
+    const __m512i h = avx512_load(high);
+    return _mm512_add_epi32(avx512_load(low), way == HALVES ? _mm512_slli_epi32(h, 3) : _mm512_slli_epi32(h, 8));
 }
 
 /* The block's part of 16 rows and one or two tiles of tokens, which share what a row's factors and minima are. */
-AVX2_INLINE void add_block(const struct format *f, const struct scratch *s, const struct planes *w,
+AVX2_INLINE void add_block(const struct format *f, enum planes_way way, const struct scratch *s, const struct planes *w,
                            const struct turned *t, size_t n_tiles, __m512 acc[][16])
 {
-    const int n_pairs = f->in_32 ? 4 : 8;
+    const int n_pairs = way == HALVES ? 4 : 8;
     __m512 d[2];
     __m512i sums[2][8];
     for (size_t i = 0; i < n_tiles; i++) {
@@ -198,14 +277,14 @@ AVX2_INLINE void add_block(const struct format *f, const struct scratch *s, cons
         const __m512 w_d = _mm512_set1_ps(w->d[r]);
         __m512 a[2];
         for (size_t i = 0; i < n_tiles; i++) {
-            __m512i sum = _mm512_add_epi32(avx512_load(s->low[i][r]), _mm512_slli_epi32(avx512_load(s->high[i][r]), 8));
-            a[i] = _mm512_fmadd_ps(_mm512_mul_ps(w_d, d[i]), _mm512_cvtepi32_ps(sum), acc[i][r]);
+            const __m512 sum = _mm512_cvtepi32_ps(sum_of(way, s->low[i][r], s->high[i][r]));
+            a[i] = _mm512_fmadd_ps(_mm512_mul_ps(w_d, d[i]), sum, acc[i][r]);
         }
         if (f->min_at) {
             const __m512 w_m = _mm512_set1_ps(w->dmin[r]);
             __m512i minima[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
             for (int k = 0; k < n_pairs; k++) {
-                const __m512i pair = _mm512_set1_epi32(w->mins[r][k]);
+                const __m512i pair = _mm512_set1_epi32(way == HALVES ? w->mins[r / 2][r % 2 * 4 + k] : w->mins[r][k]);
                 for (size_t i = 0; i < n_tiles; i++) minima[i] = _mm512_dpwssd_epi32(minima[i], sums[i][k], pair);
             }
             for (size_t i = 0; i < n_tiles; i++)
@@ -216,19 +295,20 @@ AVX2_INLINE void add_block(const struct format *f, const struct scratch *s, cons
 }
 
 /* Up to GROUPS groups of rows times n tokens (x has whole tiles). */
-AVX2_INLINE void groups_product(const struct format *f, struct scratch *s, const struct avx512_rows *g, size_t n_groups,
-                                const struct quant_x *x, size_t n, size_t n_blocks, size_t prefetch)
+AVX2_INLINE void groups_product(const struct format *f, enum planes_way way, struct scratch *s,
+                                const struct avx512_rows *g, size_t n_groups, const struct quant_x *x, size_t n,
+                                size_t n_blocks, size_t prefetch)
 {
-    const size_t n_tiles = (n + AMX_TOKENS - 1) / AMX_TOKENS, n_pairs = (n_tiles + 1) / 2,
-                 share = 16 / CHUNKS / n_pairs; /* n_pairs is 1 or 2 */
+    const size_t n_tiles = (n + AMX_TOKENS - 1) / AMX_TOKENS;
+    const int every = n_tiles > 2 ? 2 : 1; /* with two pairs of tiles, each unpacks half of the rows */
     for (size_t k = 0; k < n_groups; k++)
         for (size_t i = 0; i < n_tiles; i++)
             for (int r = 0; r < 16; r++) s->acc[k][i][r] = _mm512_setzero_ps();
     struct ahead next = {.g = g, .to = &s->planes[0], .prefetch = prefetch};
-    unpack_rows(f, &next, 16);
+    for (int i = 0; i < AVX512_ROWS / FOUR; i++) unpack_rows(f, way, &next);
     size_t turn_of = 0;
     for (size_t b = 0; b < n_blocks; b++) {
-        for (size_t i = 0; i < n_tiles; i++) turn(f, x + AMX_TOKENS * i, b, &s->t[i]);
+        for (size_t i = 0; i < n_tiles; i++) turn(f, way, x + AMX_TOKENS * i, b, &s->t[i]);
         for (size_t k = 0; k < n_groups; k++) {
             struct planes *const now = &s->planes[turn_of];
             unpack_factors(f, now);
@@ -240,11 +320,11 @@ AVX2_INLINE void groups_product(const struct format *f, struct scratch *s, const
                                   .to = &s->planes[turn_of]};
             for (size_t i = 0; i < n_tiles; i += 2) {
                 const bool two = i + 1 < n_tiles;
-                multiply(f, s, now, &s->t[i], two, &next, share);
+                multiply(f, way, s, now, &s->t[i], two, &next, every);
                 if (two)
-                    add_block(f, s, now, &s->t[i], 2, &s->acc[k][i]);
+                    add_block(f, way, s, now, &s->t[i], 2, &s->acc[k][i]);
                 else
-                    add_block(f, s, now, &s->t[i], 1, &s->acc[k][i]);
+                    add_block(f, way, s, now, &s->t[i], 1, &s->acc[k][i]);
             }
         }
     }
@@ -258,7 +338,7 @@ AVX2_INLINE void store(const struct avx512_rows *g, const __m512 acc[16], float 
     for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
 }
 
-AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
+AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODUCT_ARGS)
 {
     const size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
     struct scratch s;
@@ -271,7 +351,7 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
             size_t n_groups = 0;
             for (; n_groups < GROUPS && r + n_groups * AVX512_ROWS < n_rows; n_groups++)
                 g[n_groups] = avx512_rows_at(w, stride, r + n_groups * AVX512_ROWS, n_rows);
-            groups_product(f, &s, g, n_groups, t.x, t.n, n_blocks, n_rows * stride);
+            groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks, n_rows * stride);
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)
                     store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
@@ -281,21 +361,28 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
     amx_end();
 }
 
-#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs_32, scales_of, mins_of)   \
-    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                   \
-    {                                                                                           \
-        static const struct format f = {.block_bytes = bytes,                                   \
-                                        .d_at = half_at,                                        \
-                                        .min_at = minimum_at,                                   \
-                                        .offset = off,                                          \
-                                        .top = largest,                                         \
-                                        .in_32 = pairs_32,                                      \
-                                        .values = values_##name,                                \
-                                        .scales = scales_of,                                    \
-                                        .mins = mins_of};                                       \
-        if (n_tokens < atomic_load_explicit(&kernel_amx_from_256, memory_order_relaxed))        \
-            kernel_avx512_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
-        else                                                                                    \
-            product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);          \
+#define WAY_q2_k WHOLE
+#define WAY_q3_k BYTES
+#define WAY_q4_k HALVES
+#define WAY_q5_k HALVES
+#define WAY_q6_k BYTES
+#define WAY_iq4_xs BYTES
+
+#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs_32, scales_of, mins_of)      \
+    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                      \
+    {                                                                                              \
+        static const struct format f = {.block_bytes = bytes,                                      \
+                                        .d_at = half_at,                                           \
+                                        .min_at = minimum_at,                                      \
+                                        .offset = off,                                             \
+                                        .top = largest,                                            \
+                                        .in_32 = pairs_32,                                         \
+                                        .values = values_##name,                                   \
+                                        .scales = scales_of,                                       \
+                                        .mins = mins_of};                                          \
+        if (n_tokens < atomic_load_explicit(&kernel_amx_from_256, memory_order_relaxed))           \
+            kernel_avx512_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);    \
+        else                                                                                       \
+            product(&f, WAY_##name, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
     }
 FORMATS_256(PRODUCT)

@@ -65,6 +65,7 @@ void linux_cpu_features(struct os_cpu *out)
         out->avx512bw = out->avx512f && (b & bit_AVX512BW);
         out->avx512vl = out->avx512f && (b & bit_AVX512VL);
         out->avx512vnni = out->avx512f && (c & bit_AVX512VNNI);
+        out->avx512vbmi = out->avx512f && (c & bit_AVX512VBMI);
     }
     bool tile = (d >> 24 & 1) && (d >> 25 & 1); /* AMX-TILE, AMX-INT8 */
     out->amx_int8 = tile && (xcr0 & XCR0_AMX) == XCR0_AMX && tiles_permitted();
