@@ -168,10 +168,14 @@ AVX2_INLINE void unpack_rows(const struct format *f, enum planes_way way, struct
 /* The last step, behind all rows. */
 AVX2_INLINE void unpack_factors(const struct format *f, struct planes *p)
 {
-    const __m512i halves = avx512_load(p->halves);
-    _mm512_store_ps(p->d, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves)));
+    const __m512i halves = avx512_load(p->halves),
+                  even = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0x1e001c, 0x1a0018, 0x160014, 0x120010, 0xe000c,
+                                          0xa0008, 0x60004, 0x20000),
+                  odd = _mm512_add_epi16(even, _mm512_set1_epi16(1));
+    _mm512_store_ps(p->d, _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi16(even, halves))));
     if (f->min_at)
-        _mm512_store_ps(p->dmin, avx512_negate(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(halves, 16)))));
+        _mm512_store_ps(p->dmin,
+                        avx512_negate(_mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi16(odd, halves)))));
 }
 
 /* ---- tokens ---- */
