@@ -381,7 +381,8 @@ void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attent
     const size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
     struct split split;
     const size_t fit = VALUES_MAX / values_row(a->d_head_v);
-    share_out(&j, fit < QUERIES_MAX ? fit : QUERIES_MAX, n_queries);
+    const size_t best = k->table->attn_queries ? k->table->attn_queries : 18;
+    share_out(&j, fit < best ? fit : best, n_queries);
     atomic_init(&j.next, 0);
     if (n_workers > 1 && uneven(j.n_items, n_workers) && split_plan(&j, &split, k->pool)) {
         split_rounds(&j, k->pool);

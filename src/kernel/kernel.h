@@ -39,7 +39,7 @@ struct kernel_acts {
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
 };
 
-#define KERNEL_QUERIES_MAX 18
+#define KERNEL_QUERIES_MAX 32
 
 struct kernel_table {
     enum kernel_level level;
@@ -73,6 +73,7 @@ struct kernel_table {
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
     void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
                         float *acc);
+    size_t attn_queries; /* as many together fill the registers best, at most KERNEL_QUERIES_MAX; 0: 18 */
     /* The same for several queries and the same positions (of scores a query may use fewer), at most
      * KERNEL_QUERIES_MAX; scores and p have rows of 64. NULL: one after the other. */
     void (*attn_scores_many)(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
