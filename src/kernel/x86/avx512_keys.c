@@ -1,4 +1,5 @@
-/* Scores of one block for several queries together with AVX-512. Keys become floats once for all queries.
+/* Scores of one block for several queries together with AVX-512. Keys of F32 and F16 become floats once for all
+ * queries.
  *
  * A few queries: the 16 lanes of a result are one register, 4 queries times 4 keys stay in 16 of them, and their trees
  * are folded together.
@@ -230,6 +231,22 @@ AVX2_INLINE void scores_all(const struct avx512_kv *f, const struct quant_x *x, 
     }
 }
 
+/* A lane is a key, as in products. */
+static void scores_q8_0(const struct quant_x *x, size_t n_queries, const uint8_t *k, size_t stride, size_t d, size_t n,
+                        float scale, float (*scores)[64])
+{
+    if (n_queries > AVX512_FEW)
+        kernel_avx512_rows_many_q8_0(k, stride, n, x, n_queries, d, scores);
+    else
+        for (size_t t = 0; t < n_queries; t++) kernel_avx512_rows_q8_0(k, stride, n, &x[t], d, scores[t]);
+    for (size_t t = 0; t < n_queries; t++)
+        for (size_t j = 0; j < n; j += 16) {
+            const __mmask16 lanes = avx512_first_lanes(n - j);
+            const __m512 s = _mm512_maskz_loadu_ps(lanes, scores[t] + j);
+            _mm512_mask_storeu_ps(scores[t] + j, lanes, _mm512_mul_ps(s, _mm512_set1_ps(scale)));
+        }
+}
+
 void kernel_avx512_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
                                     size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64])
 {
@@ -237,10 +254,7 @@ void kernel_avx512_attn_scores_many(uint32_t kv_type, const struct quant_x *x, s
     switch (kv_type) {
     case QUANT_F32: scores_all(&f32, x, n_queries, k, k_stride_bytes, d_head, n, scale, scores); break;
     case QUANT_F16: scores_all(&f16, x, n_queries, k, k_stride_bytes, d_head, n, scale, scores); break;
-    case QUANT_Q8_0:
-        for (size_t i = 0; i < n_queries; i++)
-            kernel_avx512_attn_scores(kv_type, x[i].x, &x[i], k, k_stride_bytes, d_head, n, scale, scores[i]);
-        break;
+    case QUANT_Q8_0: scores_q8_0(x, n_queries, k, k_stride_bytes, d_head, n, scale, scores); break;
     default: BASE_ASSERT(false, "K5 keys and values are F32, F16 or Q8_0");
     }
 }

@@ -33,7 +33,8 @@ AVX2_INLINE void avx512_kv_floats(const struct avx512_kv *f, const uint8_t *row,
     _mm512_store_ps(out + i, f->load(copy, 0));
 }
 
-/* The same bytes of the next block's row on the way to the second-level cache; beyond the last row this does nothing. */
+/* The same bytes of the next block's row on the way to the second-level cache; beyond the last row this does nothing.
+ */
 AVX2_INLINE void avx512_kv_prefetch(const uint8_t *p, size_t stride, size_t bytes)
 {
     const uintptr_t next = (uintptr_t)p + KERNEL_ATTENTION_BLOCK * stride;
