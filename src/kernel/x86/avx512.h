@@ -55,6 +55,8 @@ void kernel_avx512_attn_scores_many(uint32_t kv_type, const struct quant_x *x, s
 void kernel_avx512_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
                                     size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
 
+void kernel_avx512_attn_values_join(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                    size_t v_stride_bytes, size_t d_head, size_t n, const struct kernel_join *join);
 void kernel_avx512_exp_sum_many(float (*x)[64], size_t n_rows, float *sum, float *max);
 
 /* ---- rows of a group ---- */

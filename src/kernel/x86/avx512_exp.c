@@ -1,26 +1,11 @@
 /* Maximum, exponentials and their sum of whole rows of scores with AVX-512: the steps of math_exp (base/math.c), 16
  * lanes at a time. Four rows go together: what one waits for, the others fill, and their trees are folded into one. */
+#include "kernel/x86/avx512_exp.h"
 #include "kernel/x86/avx512_fold.h"
 
 #include <math.h>
 
 #define ROWS 4
-
-AVX2_INLINE __m512 exp_16(__m512 x)
-{
-    const __m512 magic = _mm512_set1_ps(0x1.8p+23f);
-    x = _mm512_min_ps(_mm512_set1_ps(89.0f), x); /* both give x if it is NaN */
-    x = _mm512_max_ps(_mm512_set1_ps(-104.5f), x);
-    const __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(0x1.715476p+0f), magic), n = _mm512_sub_ps(t, magic);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f), r);
-    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(0x1.6a2434p-10f), r, _mm512_set1_ps(0x1.1239e2p-7f));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.5558f2p-5f));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.555492p-3f));
-    q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(0x1.fffffcp-2f));
-    const __m512 y = _mm512_add_ps(_mm512_set1_ps(1.0f), _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r));
-    return _mm512_scalef_ps(y, n); /* y * 2^n rounded once, as two exact halves of 2^n do */
-}
 
 /* The largest lane of each, none of which is NaN, in any order; a zero is +0. */
 AVX2_INLINE void largest(const __m512 v[ROWS], float out[ROWS])
@@ -46,7 +31,7 @@ AVX2_INLINE void exp_rows(float (*x)[64], size_t n, float *sum, float *max)
     for (size_t r = 0; r < ROWS; r++) v[r] = _mm512_setzero_ps();
     for (size_t i = 0; i < 64; i += 16)
         for (size_t r = 0; r < n; r++) {
-            const __m512 e = exp_16(_mm512_sub_ps(_mm512_loadu_ps(x[r] + i), _mm512_set1_ps(of_row[r])));
+            const __m512 e = avx512_exp(_mm512_sub_ps(_mm512_loadu_ps(x[r] + i), _mm512_set1_ps(of_row[r])));
             _mm512_storeu_ps(x[r] + i, e);
             v[r] = _mm512_add_ps(v[r], e);
         }
