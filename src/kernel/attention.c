@@ -87,20 +87,24 @@ static void queries_values(const struct attention_job *j, const float (*p)[BLOCK
         for (size_t i = 0; i < n_queries; i++) t->attn_values(a->v_type, p[i], v, v_stride, a->d_head_v, n, values[i]);
 }
 
+/* The values of a block's rows from position `begin` on; they lie together. */
+static const char *block_values(const struct attention_job *j, size_t head_kv, size_t begin, size_t stride)
+{
+    const size_t row = j->a->ring ? begin % j->a->ring : begin;
+    return (const char *)j->a->v + row * stride + head_kv * j->v_row_bytes;
+}
+
 /* Positions of one block for n queries that see it from `begin` on, each up to its own of ends[n_queries], which
- * ascend. Scores beyond a query's own end are computed with those of the others and left alone; values beyond the first
- * end are added to the sums of those that see them alone. */
-static void queries_block(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
-                          size_t begin, const size_t *ends, float *const *values, float *max, float *sum)
+ * ascend: p, their maxima and sums. Scores beyond a query's own end are computed with those of the others and left
+ * alone. */
+static void queries_scores(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
+                           size_t begin, const size_t *ends, float (*p)[BLOCK], float *max, float *sum)
 {
     const struct kernel_attention *a = j->a;
     const struct kernel_table *t = j->table;
-    const size_t n_all = ends[0] - begin, n = ends[n_queries - 1] - begin; /* seen by all, by the last */
-    const size_t k_stride = j->k_row_bytes * a->n_head_kv, v_stride = j->v_row_bytes * a->n_head_kv;
+    const size_t n = ends[n_queries - 1] - begin, k_stride = j->k_row_bytes * a->n_head_kv;
     const size_t row = a->ring ? begin % a->ring : begin; /* a block's rows lie together */
     const char *k = (const char *)a->k + row * k_stride + head_kv * j->k_row_bytes;
-    const char *v = (const char *)a->v + row * v_stride + head_kv * j->v_row_bytes;
-    _Alignas(32) float p[QUERIES_MAX][BLOCK];
     struct quant_x x[QUERIES_MAX] = {{0}};
 
     for (size_t i = 0; i < n_queries; i++) x[i] = y[i].x;
@@ -110,10 +114,21 @@ static void queries_block(const struct attention_job *j, const struct query *y, 
         for (size_t i = 0; i < n_queries; i++)
             t->attn_scores(a->k_type, x[i].x, &x[i], k, k_stride, a->d_head, n, a->scale, p[i]);
     for (size_t i = 0; i < n_queries && a->softcap != 0; i++) soft_cap(p[i], ends[i] - begin, a->softcap);
-    if (n_all == BLOCK && t->exp_sum_many)
+    if (ends[0] - begin == BLOCK && t->exp_sum_many)
         t->exp_sum_many(p, n_queries, sum, max);
     else
         for (size_t i = 0; i < n_queries; i++) sum[i] = t->exp_sum(p[i], ends[i] - begin, &max[i]);
+}
+
+/* The same, and their values, which beyond the first end are added to the sums of those that see them alone. */
+static void queries_block(const struct attention_job *j, const struct query *y, size_t n_queries, size_t head_kv,
+                          size_t begin, const size_t *ends, float *const *values, float *max, float *sum)
+{
+    const struct kernel_attention *a = j->a;
+    const size_t n_all = ends[0] - begin, v_stride = j->v_row_bytes * a->n_head_kv; /* seen by all */
+    const char *v = block_values(j, head_kv, begin, v_stride);
+    _Alignas(64) float p[QUERIES_MAX][BLOCK];
+    queries_scores(j, y, n_queries, head_kv, begin, ends, p, max, sum);
     for (size_t i = 0; i < n_queries; i++) memset(values[i], 0, a->d_head_v * sizeof(float));
     queries_values(j, (const float(*)[BLOCK])p, n_queries, v, v_stride, n_all, values);
     for (size_t i = 0, same; i < n_queries; i += same) {
@@ -122,6 +137,27 @@ static void queries_block(const struct attention_job *j, const struct query *y, 
             queries_values(j, (const float(*)[BLOCK])(const void *)&p[i][n_all], same, v + n_all * v_stride, v_stride,
                            ends[i] - begin - n_all, values + i);
     }
+}
+
+/* A block that all of the queries see up to the same end, joined to what they have found so far. */
+static void queries_join(const struct attention_job *j, const struct query *y, struct sums *to, size_t n_queries,
+                         size_t head_kv, size_t begin, const size_t *ends)
+{
+    const size_t v_stride = j->v_row_bytes * j->a->n_head_kv;
+    _Alignas(64) float p[QUERIES_MAX][BLOCK];
+    float max[QUERIES_MAX], sum[QUERIES_MAX];
+    struct kernel_join join[QUERIES_MAX];
+    queries_scores(j, y, n_queries, head_kv, begin, ends, p, max, sum);
+    for (size_t i = 0; i < n_queries; i++)
+        join[i] = (struct kernel_join){.acc = to[i].acc,
+                                       .max = &to[i].max,
+                                       .sum = &to[i].sum,
+                                       .block_max = max[i],
+                                       .block_sum = sum[i],
+                                       .first = begin == y[i].begin};
+    j->table->attn_values_join(j->a->v_type, (const float(*)[BLOCK])p, n_queries,
+                               block_values(j, head_kv, begin, v_stride), v_stride, j->a->d_head_v, ends[0] - begin,
+                               join);
 }
 
 /* The part of the block at `first` that a query sees. */
@@ -158,6 +194,10 @@ static void block_all(const struct attention_job *j, const struct query *y, stru
     for (size_t i = 0, together; i < n; i += together ? together : 1) {
         size_t begin, ends[QUERIES_MAX];
         together = see_together(y + i, n - i, first, &begin, ends);
+        if (together && ends[together - 1] == ends[0] && j->table->attn_values_join) {
+            queries_join(j, y + i, to + i, together, head_kv, begin, ends);
+            continue;
+        }
         for (size_t t = i; t < i + together; t++) values[t] = begin == y[t].begin ? to[t].acc : block + t * row;
         if (together) queries_block(j, y + i, together, head_kv, begin, ends, values + i, max + i, sum + i);
         for (size_t t = i; t < i + together; t++) {
@@ -381,7 +421,8 @@ void kernel_attention_run(const struct kernel_ctx *k, const struct kernel_attent
     const size_t n_queries = a->n_tokens * j.group, n_workers = kernel_pool_threads(k->pool);
     struct split split;
     const size_t fit = VALUES_MAX / values_row(a->d_head_v);
-    share_out(&j, fit < QUERIES_MAX ? fit : QUERIES_MAX, n_queries);
+    const size_t best = k->table->attn_queries ? k->table->attn_queries : 18;
+    share_out(&j, fit < best ? fit : best, n_queries);
     atomic_init(&j.next, 0);
     if (n_workers > 1 && uneven(j.n_items, n_workers) && split_plan(&j, &split, k->pool)) {
         split_rounds(&j, k->pool);

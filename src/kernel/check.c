@@ -15,7 +15,7 @@
 #define ROW_BYTES_MAX (N * sizeof(float))
 #define D_HEAD 96
 #define POSITIONS 9
-#define QUERIES 10 /* so many that kernels have a way of their own for them */
+#define QUERIES 31 /* with fewer of them: so many that kernels have ways of their own for each number */
 
 /* Working memory, too much for a worker's stack; kernel_check is not reached by workers. */
 struct check {
@@ -188,30 +188,67 @@ static bool check_elementwise(struct check *c)
     return check_exp_rows(c);
 }
 
-/* Several queries together against one after the other; the positions are in w. */
+/* Several queries together, against one after the other. */
+struct queries {
+    struct quant_x x[QUERIES];
+    float p[QUERIES][64], acc[QUERIES][D_HEAD], joined[QUERIES][D_HEAD], max[QUERIES], sum[QUERIES];
+};
+
+#define BLOCK_MAX(i) (0.25f * (float)(i)-2.0f) /* above and below what has been found so far, 0.5 */
+
+static bool check_join(struct check *c, const struct quant_type *type, size_t stride, const struct queries *want,
+                       size_t n)
+{
+    struct kernel_join join[QUERIES];
+    float acc[QUERIES][D_HEAD], max[QUERIES], sum[QUERIES];
+    if (!c->level->attn_values_join) return true;
+    memcpy(acc, c->x, sizeof acc);
+    for (size_t i = 0; i < n; i++) {
+        max[i] = 0.5f;
+        sum[i] = 2.5f;
+        join[i] = (struct kernel_join){acc[i], &max[i], &sum[i], BLOCK_MAX(i), 1.5f, i % 5 == 1};
+    }
+    c->level->attn_values_join(type->id, want->p, n, c->w, stride, D_HEAD, POSITIONS, join);
+    if (!same(acc[0], want->joined[0], n * D_HEAD) || !same(max, want->max, n) || !same(sum, want->sum, n))
+        return differ(c, "attn_values_join", type->name);
+    return true;
+}
+
+/* The positions are in w. */
 static bool check_queries(struct check *c, const struct quant_type *type, size_t stride)
 {
-    struct quant_x x[QUERIES];
-    float p[QUERIES][64] = {{0}}, q[QUERIES][64] = {{0}}, acc_p[QUERIES][D_HEAD] = {{0}},
-          acc_q[QUERIES][D_HEAD] = {{0}};
-    float *rows[QUERIES];
+    static const size_t counts[] = {QUERIES, 13, 10, 3};
+    struct queries want = {0};
+    memcpy(want.joined, c->x, sizeof want.joined);
     for (size_t i = 0; i < QUERIES; i++) {
-        size_t at = i * D_HEAD;
-        x[i] = (struct quant_x){.x = c->x + at,
-                                .q = c->q[QUANT_FORM_32] + at,
-                                .d = c->d[QUANT_FORM_32] + at / 32,
-                                .sums = c->sums[QUANT_FORM_32] + at / 16};
-        c->reference->attn_scores(type->id, x[i].x, &x[i], c->w, stride, D_HEAD, POSITIONS, 0.1f, p[i]);
-        c->reference->attn_values(type->id, p[i], c->w, stride, D_HEAD, POSITIONS, acc_p[i]);
-        rows[i] = acc_q[i];
+        const size_t at = i * D_HEAD;
+        want.x[i] = (struct quant_x){.x = c->x + at,
+                                     .q = c->q[QUANT_FORM_32] + at,
+                                     .d = c->d[QUANT_FORM_32] + at / 32,
+                                     .sums = c->sums[QUANT_FORM_32] + at / 16};
+        c->reference->attn_scores(type->id, want.x[i].x, &want.x[i], c->w, stride, D_HEAD, POSITIONS, 0.1f, want.p[i]);
+        c->reference->attn_values(type->id, want.p[i], c->w, stride, D_HEAD, POSITIONS, want.acc[i]);
+        want.max[i] = i % 5 == 1 ? BLOCK_MAX(i) : 0.5f;
+        want.sum[i] = i % 5 == 1 ? 1.5f : 2.5f;
+        if (i % 5 == 1)
+            memcpy(want.joined[i], want.acc[i], sizeof want.acc[i]);
+        else
+            c->reference->attn_join(want.joined[i], &want.max[i], &want.sum[i], want.acc[i], BLOCK_MAX(i), 1.5f,
+                                    D_HEAD);
     }
-    if (c->level->attn_scores_many) {
-        c->level->attn_scores_many(type->id, x, QUERIES, c->w, stride, D_HEAD, POSITIONS, 0.1f, q);
-        if (!same(p[0], q[0], QUERIES * 64)) return differ(c, "attn_scores_many", type->name);
-    }
-    if (c->level->attn_values_many) {
-        c->level->attn_values_many(type->id, (const float(*)[64])p, QUERIES, c->w, stride, D_HEAD, POSITIONS, rows);
-        if (!same(acc_p[0], acc_q[0], QUERIES * D_HEAD)) return differ(c, "attn_values_many", type->name);
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        const size_t n = counts[k];
+        float p[QUERIES][64] = {{0}}, acc[QUERIES][D_HEAD] = {{0}}, *rows[QUERIES];
+        for (size_t i = 0; i < n; i++) rows[i] = acc[i];
+        if (c->level->attn_scores_many) {
+            c->level->attn_scores_many(type->id, want.x, n, c->w, stride, D_HEAD, POSITIONS, 0.1f, p);
+            if (!same(p[0], want.p[0], n * 64)) return differ(c, "attn_scores_many", type->name);
+        }
+        if (c->level->attn_values_many) {
+            c->level->attn_values_many(type->id, want.p, n, c->w, stride, D_HEAD, POSITIONS, rows);
+            if (!same(acc[0], want.acc[0], n * D_HEAD)) return differ(c, "attn_values_many", type->name);
+        }
+        if (!check_join(c, type, stride, &want, n)) return false;
     }
     return true;
 }

@@ -39,7 +39,14 @@ struct kernel_acts {
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
 };
 
-#define KERNEL_QUERIES_MAX 18
+#define KERNEL_QUERIES_MAX 32
+
+/* What a query has found so far, and a block that joins it. */
+struct kernel_join {
+    float *acc, *max, *sum;
+    float block_max, block_sum;
+    bool first; /* nothing has been found so far: the block's take their places */
+};
 
 struct kernel_table {
     enum kernel_level level;
@@ -73,12 +80,17 @@ struct kernel_table {
                         size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
     void (*attn_values)(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head, size_t n,
                         float *acc);
+    size_t attn_queries; /* as many together fill the registers best, at most KERNEL_QUERIES_MAX; 0: 18 */
     /* The same for several queries and the same positions (of scores a query may use fewer), at most
      * KERNEL_QUERIES_MAX; scores and p have rows of 64. NULL: one after the other. */
     void (*attn_scores_many)(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
                              size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
     void (*attn_values_many)(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
                              size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
+    /* Values of one block from 0, joined at once: attn_values_many and attn_join without a place for the block's values
+     * in between. join: [n_queries]. NULL: one after the other. */
+    void (*attn_values_join)(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                             size_t v_stride_bytes, size_t d_head, size_t n, const struct kernel_join *join);
     void (*attn_merge)(float *acc, const float *block, float a, float b, size_t n); /* acc = fma(block, b, acc * a) */
     /* A block's sums join those of the blocks before it (README.md, "Attention", step 4). acc, block: [n]. */
     void (*attn_join)(float *acc, float *max, float *sum, const float *block, float block_max, float block_sum,

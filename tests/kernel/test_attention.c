@@ -174,6 +174,8 @@ static void test_attention(void **state)
         {QUANT_F32, QUANT_F16, 2, 1, 48, 40, 100, 61, .window = 0},
         {QUANT_F16, QUANT_F16, 6, 2, 64, 64, 150, 40, .window = 100, .softcap = 2.5f},
         {QUANT_F16, QUANT_F16, 3, 1, 64, 392, 30, 50, .window = 0},
+        {QUANT_F16, QUANT_F16, 32, 1, 128, 128, 5, 126, .window = 0},
+        {QUANT_F16, QUANT_Q8_0, 8, 1, 192, 96, 70, 61, .window = 64},
     };
     struct kernel_pool *pools[N_THREAD_COUNTS];
     struct sluice_error err;
@@ -238,11 +240,138 @@ static void test_nan_stays_visible(void **state)
     kernel_pool_destroy(pool);
 }
 
+/* The functions for several queries on their own: all numbers of queries and positions, rows at odd addresses, and
+ * nothing written beyond. */
+struct many {
+    uint32_t type;
+    size_t d, stride;
+    uint8_t *rows; /* 64 positions; ends with the memory */
+    float *q;      /* [KERNEL_QUERIES_MAX][d] */
+    struct quant_x x[KERNEL_QUERIES_MAX];
+    int8_t xq[KERNEL_QUERIES_MAX][KERNEL_HEAD_MAX];
+    float xd[KERNEL_QUERIES_MAX][KERNEL_HEAD_MAX / 32];
+    int16_t xsums[KERNEL_QUERIES_MAX][KERNEL_HEAD_MAX / 16];
+    float p[KERNEL_QUERIES_MAX][64]; /* the scalar scores */
+};
+
+#define SCALE 0.2f
+#define KEPT 7.0f
+
+static void many_make(struct many *m, uint32_t type, size_t d, uint64_t *seed)
+{
+    m->type = type;
+    m->d = d;
+    const size_t row = quant_row_bytes(quant_type(type), d);
+    m->stride = row + 3;
+    m->rows = must_alloc(63 * m->stride + row);
+    m->q = must_alloc(KERNEL_QUERIES_MAX * d * sizeof *m->q);
+    float x[KERNEL_HEAD_MAX];
+    for (size_t j = 0; j < 64; j++) {
+        for (size_t e = 0; e < d; e++) x[e] = random_float(seed) * 2;
+        scalar_table()->store_kv(type, x, d, m->rows + j * m->stride);
+    }
+    for (size_t i = 0; i < KERNEL_QUERIES_MAX * d; i++) m->q[i] = random_float(seed);
+    for (size_t i = 0; i < KERNEL_QUERIES_MAX; i++) {
+        m->x[i] = (struct quant_x){.x = m->q + i * d, .q = m->xq[i], .d = m->xd[i], .sums = m->xsums[i]};
+        if (type == QUANT_Q8_0) quant_activations(QUANT_FORM_32, m->x[i].x, d, m->xq[i], m->xd[i], m->xsums[i]);
+        scalar_table()->attn_scores(type, m->x[i].x, &m->x[i], m->rows, m->stride, d, 64, SCALE, m->p[i]);
+    }
+}
+
+struct results {
+    float of[KERNEL_QUERIES_MAX][KERNEL_HEAD_MAX + 1];
+};
+
+static void results_keep(struct results *r)
+{
+    for (size_t i = 0; i < KERNEL_QUERIES_MAX; i++)
+        for (size_t e = 0; e <= KERNEL_HEAD_MAX; e++) r->of[i][e] = KEPT;
+}
+
+static void check_many(const struct many *m, const struct kernel_table *t, size_t n_queries, size_t n)
+{
+    const size_t d = m->d, n_acc = KERNEL_QUERIES_MAX * (KERNEL_HEAD_MAX + 1);
+    static float scores[KERNEL_QUERIES_MAX][64];
+    static struct results want, got;
+    float *acc[KERNEL_QUERIES_MAX], max[2][KERNEL_QUERIES_MAX], sum[2][KERNEL_QUERIES_MAX];
+    struct kernel_join join[KERNEL_QUERIES_MAX];
+    if (t->attn_scores_many) {
+        for (size_t i = 0; i < KERNEL_QUERIES_MAX; i++)
+            for (size_t j = 0; j < 64; j++) scores[i][j] = KEPT;
+        t->attn_scores_many(m->type, m->x, n_queries, m->rows + (64 - n) * m->stride, m->stride, d, n, SCALE, scores);
+        for (size_t i = 0; i < KERNEL_QUERIES_MAX; i++)
+            for (size_t j = 0; j < 64; j++) {
+                const float score = i < n_queries && j < n ? m->p[i][64 - n + j] : KEPT;
+                expect_same(&scores[i][j], &score, 1, "attn_scores_many");
+            }
+    }
+    results_keep(&got);
+    results_keep(&want);
+    for (size_t i = 0; i < n_queries; i++) {
+        acc[i] = got.of[i];
+        scalar_table()->attn_values(m->type, m->p[i], m->rows + (64 - n) * m->stride, m->stride, d, n, want.of[i]);
+    }
+    if (t->attn_values_many) {
+        t->attn_values_many(m->type, m->p, n_queries, m->rows + (64 - n) * m->stride, m->stride, d, n, acc);
+        expect_same(got.of[0], want.of[0], n_acc, "attn_values_many");
+    }
+    if (!t->attn_values_join) return;
+    results_keep(&got);
+    results_keep(&want);
+    for (size_t i = 0; i < n_queries; i++) {
+        float block[KERNEL_HEAD_MAX] = {0};
+        max[0][i] = max[1][i] = 0.5f;
+        sum[0][i] = sum[1][i] = 2.5f;
+        join[i] = (struct kernel_join){.acc = got.of[i],
+                                       .max = &max[1][i],
+                                       .sum = &sum[1][i],
+                                       .block_max = (float)i / 8 - 1,
+                                       .block_sum = 1.5f,
+                                       .first = i % 3 == n % 3};
+        scalar_table()->attn_values(m->type, m->p[i], m->rows + (64 - n) * m->stride, m->stride, d, n, block);
+        if (join[i].first) {
+            memcpy(want.of[i], block, d * sizeof *block);
+            max[0][i] = join[i].block_max;
+            sum[0][i] = join[i].block_sum;
+        } else {
+            scalar_table()->attn_join(want.of[i], &max[0][i], &sum[0][i], block, join[i].block_max, join[i].block_sum,
+                                      d);
+        }
+    }
+    t->attn_values_join(m->type, m->p, n_queries, m->rows + (64 - n) * m->stride, m->stride, d, n, join);
+    expect_same(got.of[0], want.of[0], n_acc, "attn_values_join");
+    expect_same(max[1], max[0], n_queries, "attn_values_join: maxima");
+    expect_same(sum[1], sum[0], n_queries, "attn_values_join: sums");
+}
+
+static void test_several_queries(void **state)
+{
+    static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_Q8_0};
+    static const size_t sizes[] = {1, 7, 8, 15, 16, 17, 24, 33, 64, 71, 80, 96, 100, 128, 192, 256, 257, 512, 575, 576};
+    static struct many m;
+    uint64_t seed = 77;
+    for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            if (types[k] == QUANT_Q8_0 && sizes[s] % 32 != 0) continue;
+            many_make(&m, types[k], sizes[s], &seed);
+            for (size_t level = 0; level < N_LEVELS; level++) {
+                const struct kernel_table *t = level_table(levels[level]);
+                const size_t most = !t ? 0 : t->attn_queries ? t->attn_queries : 18;
+                for (size_t n = 1; n <= most; n++) check_many(&m, t, n, 1 + (n * 37 + s) % 64);
+                for (size_t n = 1; n <= 64 && most; n++) check_many(&m, t, 1 + (n * 11 + s) % most, n);
+                if (most) check_many(&m, t, most, 64);
+            }
+            free(m.rows);
+            free(m.q);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_few_heads),
+        cmocka_unit_test(test_several_queries),
         cmocka_unit_test(test_nan_stays_visible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,17 @@ static void wrong_attn_values_many(uint32_t kv_type, const float (*p)[64], size_
     for (size_t i = 0; i < n_queries; i++)
         scalar_table()->attn_values(kv_type, p[0], v, v_stride_bytes, d_head, n, acc[i]);
 }
+static void wrong_attn_values_join(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                   size_t v_stride_bytes, size_t d_head, size_t n, const struct kernel_join *join)
+{
+    float block[KERNEL_HEAD_MAX];
+    for (size_t i = 0; i < n_queries; i++) { /* as if nothing were ever the first */
+        memset(block, 0, sizeof block);
+        scalar_table()->attn_values(kv_type, p[i], v, v_stride_bytes, d_head, n, block);
+        scalar_table()->attn_join(join[i].acc, join[i].max, join[i].sum, block, join[i].block_max, join[i].block_sum,
+                                  d_head);
+    }
+}
 static void wrong_store_kv(uint32_t kv_type, const float *x, size_t n, void *out)
 {
     scalar_table()->store_kv(kv_type, x, n, out);
@@ -189,6 +200,7 @@ static void test_functions(void **state)
     EXPECT_REFUSAL(attn_values);
     EXPECT_REFUSAL(attn_scores_many);
     EXPECT_REFUSAL(attn_values_many);
+    EXPECT_REFUSAL(attn_values_join);
     EXPECT_REFUSAL(store_kv);
 }
 

@@ -1,5 +1,5 @@
 /* The AVX-512 and AMX tables. Formats with grids, ternary ones and NVFP4 go the way of AVX2, which every such processor
- * has; so do quantisation, the cache's encoding and attention of several queries together. */
+ * has; so do quantisation and the cache's encoding. */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/x86.h"
 
@@ -17,15 +17,15 @@
     [QUANT_Q6_K] = kernel_##level##_q6_k, [QUANT_IQ4_NL] = kernel_##level##_iq4_nl,                                   \
     [QUANT_IQ4_XS] = kernel_##level##_iq4_xs, [QUANT_MXFP4] = kernel_##level##_mxfp4
 
-#define REST                                                                                                \
-    .quantize = kernel_avx2_quantize, .dot_f32 = kernel_dot_f32_avx512, .rms_norm = kernel_rms_norm_avx512, \
-    .silu_mul = kernel_silu_mul_avx512, .act_mul = kernel_act_mul_avx512, .add = kernel_add_avx512,         \
-    .add_scaled = kernel_add_scaled_avx512, .scale = kernel_scale_avx512, .exp_sum = kernel_exp_sum_avx512, \
-    .exp_sum_many = kernel_avx2_exp_sum_many, .softmax = kernel_softmax_avx512, .rope = kernel_rope_avx512, \
-    .angles = kernel_angles_avx512, .attn_scores = kernel_avx512_attn_scores,                               \
-    .attn_values = kernel_avx512_attn_values, .attn_scores_many = kernel_avx2_attn_scores_many,             \
-    .attn_values_many = kernel_avx2_attn_values_many, .attn_merge = kernel_attn_merge_avx512,               \
-    .attn_join = kernel_attn_join_avx512, .store_kv = kernel_avx2_store_kv
+#define REST                                                                                                          \
+    .quantize = kernel_avx2_quantize, .dot_f32 = kernel_dot_f32_avx512, .rms_norm = kernel_rms_norm_avx512,           \
+    .silu_mul = kernel_silu_mul_avx512, .act_mul = kernel_act_mul_avx512, .add = kernel_add_avx512,                   \
+    .add_scaled = kernel_add_scaled_avx512, .scale = kernel_scale_avx512, .exp_sum = kernel_exp_sum_avx512,           \
+    .exp_sum_many = kernel_avx512_exp_sum_many, .softmax = kernel_softmax_avx512, .rope = kernel_rope_avx512,         \
+    .angles = kernel_angles_avx512, .attn_scores = kernel_avx512_attn_scores,                                         \
+    .attn_values = kernel_avx512_attn_values, .attn_queries = 32, .attn_values_join = kernel_avx512_attn_values_join, \
+    .attn_scores_many = kernel_avx512_attn_scores_many, .attn_values_many = kernel_avx512_attn_values_many,           \
+    .attn_merge = kernel_attn_merge_avx512, .attn_join = kernel_attn_join_avx512, .store_kv = kernel_avx2_store_kv
 
 const struct kernel_table kernel_table_avx512 = {
     .level = KERNEL_AVX512, .name = "avx512", .product = {SHARED, INTEGER(avx512)}, REST};

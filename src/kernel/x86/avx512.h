@@ -41,11 +41,23 @@ void kernel_avx512_rows_f32(const void *w, size_t stride, size_t n_rows, const f
 void kernel_avx512_rows_f16(const void *w, size_t stride, size_t n_rows, const float *x, size_t n, float *out);
 void kernel_avx512_rows_q8_0(const void *w, size_t stride, size_t n_rows, const struct quant_x *x, size_t n,
                              float *out);
+/* Several, into rows of 64; n_rows <= 64. */
+void kernel_avx512_rows_many_q8_0(const void *w, size_t stride, size_t n_rows, const struct quant_x *x, size_t n_x,
+                                  size_t n, float (*out)[64]);
 
 void kernel_avx512_attn_scores(uint32_t kv_type, const float *q, const struct quant_x *qx, const void *k,
                                size_t k_stride_bytes, size_t d_head, size_t n, float scale, float *scores);
 void kernel_avx512_attn_values(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head,
                                size_t n, float *acc);
+
+void kernel_avx512_attn_scores_many(uint32_t kv_type, const struct quant_x *x, size_t n_queries, const void *k,
+                                    size_t k_stride_bytes, size_t d_head, size_t n, float scale, float (*scores)[64]);
+void kernel_avx512_attn_values_many(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                    size_t v_stride_bytes, size_t d_head, size_t n, float *const *acc);
+
+void kernel_avx512_attn_values_join(uint32_t kv_type, const float (*p)[64], size_t n_queries, const void *v,
+                                    size_t v_stride_bytes, size_t d_head, size_t n, const struct kernel_join *join);
+void kernel_avx512_exp_sum_many(float (*x)[64], size_t n_rows, float *sum, float *max);
 
 /* ---- rows of a group ---- */
 

@@ -1,5 +1,5 @@
 /* One query head over one block of cached keys and values with AVX-512. */
-#include "kernel/x86/avx512.h"
+#include "kernel/x86/avx512_kv.h"
 
 #include "base/assert.h"
 
@@ -25,25 +25,13 @@ struct format {
     float (*one)(const uint8_t *row, size_t e);   /* NULL: heads are whole blocks of 32 */
 };
 
-AVX2_INLINE __m512 load_f32(const uint8_t *row, size_t e)
-{
-    return _mm512_loadu_ps((const float *)(const void *)(row + 4 * e));
-}
 AVX2_INLINE float one_f32(const uint8_t *row, size_t e)
 {
     float x;
     memcpy(&x, row + 4 * e, sizeof x);
     return x;
 }
-AVX2_INLINE __m512 load_f16(const uint8_t *row, size_t e) { return _mm512_cvtph_ps(avx2_load(row + 2 * e)); }
 AVX2_INLINE float one_f16(const uint8_t *row, size_t e) { return _cvtsh_ss((uint16_t)avx2_load_i16(row + 2 * e)); }
-/* Decoded as the contract says: q * d, rounded. */
-AVX2_INLINE __m512 load_q8_0(const uint8_t *row, size_t e)
-{
-    const uint8_t *block = row + e / 32 * 34;
-    __m512i q = _mm512_cvtepi8_epi32(avx2_load_half(block + 2 + e % 32));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(_cvtsh_ss((uint16_t)avx2_load_i16(block))));
-}
 
 /* n_regs registers of 16 elements, a constant, stay while the positions go by. */
 AVX2_INLINE void columns(const struct format *f, size_t n_regs, const float *p, const uint8_t *v, size_t stride,
@@ -72,7 +60,8 @@ AVX2_INLINE void values(const struct format *f, const float *p, const uint8_t *v
 void kernel_avx512_attn_values(uint32_t kv_type, const float *p, const void *v, size_t v_stride_bytes, size_t d_head,
                                size_t n, float *acc)
 {
-    static const struct format f32 = {load_f32, one_f32}, f16 = {load_f16, one_f16}, q8_0 = {load_q8_0, NULL};
+    static const struct format f32 = {avx512_kv_f32, one_f32}, f16 = {avx512_kv_f16, one_f16},
+                               q8_0 = {avx512_kv_q8_0, NULL};
     switch (kv_type) {
     case QUANT_F32: values(&f32, p, v, v_stride_bytes, d_head, n, acc); break;
     case QUANT_F16: values(&f16, p, v, v_stride_bytes, d_head, n, acc); break;

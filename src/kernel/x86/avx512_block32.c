@@ -9,6 +9,8 @@
  */
 #include "kernel/x86/avx512_formats32.h"
 
+#include "base/assert.h"
+
 /* ---- few tokens ---- */
 
 /* One activation row against the 16 rows of a group. */
@@ -124,5 +126,21 @@ void kernel_avx512_rows_q8_0(const void *w, size_t stride, size_t n_rows, const 
     for (size_t r = 0; r < n_rows; r += AVX512_ROWS) {
         struct avx512_rows g = avx512_rows_at(w, stride, r, n_rows);
         avx512_store_rows(out + r, g.n, dot_group(&f, &g, x, n / 32, AVX512_ROWS * stride));
+    }
+}
+
+void kernel_avx512_rows_many_q8_0(const void *w, size_t stride, size_t n_rows, const struct quant_x *x, size_t n_x,
+                                  size_t n, float (*out)[64])
+{
+    static const struct format f = {.block_bytes = 34, .values = values_q8_0, .scales = scales_half, .offset = 128};
+    struct avx512_tokens t = {.n = n_x};
+    __m512 acc[AVX512_TILE];
+    BASE_ASSERT(n_x > 0 && n_x <= AVX512_TILE, "K4 some queries");
+    for (size_t i = 0; i < n_x || i % AVX512_STEP != 0; i++) t.x[i] = x[i < n_x ? i : n_x - 1];
+    for (size_t r = 0; r < n_rows; r += AVX512_ROWS) {
+        struct avx512_rows g = avx512_rows_at(w, stride, r, n_rows);
+        for (size_t i = 0; i < AVX512_ROWS; i++) avx2_prefetch_row(g.p[i] + AVX512_ROWS * stride, n / 32 * 34);
+        dot_tile(&f, &g, &t, n / 32, acc);
+        for (size_t i = 0; i < n_x; i++) avx512_store_rows(out[i] + r, g.n, acc[i]);
     }
 }
