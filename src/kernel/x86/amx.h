@@ -6,9 +6,9 @@
  * amx_end): every worker that computes a product does so for itself, nothing has to be set up when a thread starts, and
  * between products the system has no tiles to save at a switch.
  *
- * Tiles here: A holds 16 tokens, each row 4 n activations in order. B holds n rows of 16 lanes, lane r of row i being
- * values 4i .. 4i + 3 of weight row r, just what avx512_transpose makes. C += A B is then 16 tokens by 16 weight rows.
- * The sums are exact modulo 2^32; nothing saturates. */
+ * Tiles here: A holds 16 weight rows, each 4 n values in order, so that weights need no turning. B holds n rows of 16
+ * lanes, lane t of row i being activations 4i .. 4i + 3 of token t, turned once for all rows of a call. C += A B is
+ * then 16 weight rows by 16 tokens. The sums are exact modulo 2^32; nothing saturates. */
 #ifndef KERNEL_X86_AMX_H
 #define KERNEL_X86_AMX_H
 
@@ -35,8 +35,9 @@ extern atomic_size_t kernel_amx_from_32, kernel_amx_from_256;
 void kernel_amx_tune(void);
 
 #define AMX_TOKENS 16
-#define AMX_TILE 64  /* tokens together; several row groups share their activations */
-#define AMX_GROUPS 4 /* of 16 rows */
+#define AMX_TILE 64 /* tokens together; several row groups share their activations */
+#define AMX_TILES (AMX_TILE / AMX_TOKENS)
+#define AMX_GROUPS 8 /* of 16 rows, for which tokens are turned once */
 
 struct amx_config {
     uint8_t palette, start_row, reserved[14];
@@ -101,6 +102,50 @@ AVX2_INLINE size_t amx_groups_at(struct avx512_rows g[AMX_GROUPS], const void *w
     for (; n < AMX_GROUPS && first + n * AVX512_ROWS < n_rows; n++)
         g[n] = avx512_rows_at(w, stride, first + n * AVX512_ROWS, n_rows);
     return n;
+}
+
+/* 16 values of 16 tokens as four rows of B: quarters come from memory to where they belong, which leaves 4 x 4 lanes to
+ * be turned. */
+AVX2_INLINE void amx_turn_16(const struct quant_x *x, size_t at, int32_t to[4][16])
+{
+    __m512i rows[4], turned[4];
+    for (int i = 0; i < 4; i++) {
+        __m512i v = _mm512_castsi128_si512(avx2_load_half(x[i].q + at));
+        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, avx2_load_half(x[i + 4].q + at));
+        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, avx2_load_half(x[i + 8].q + at));
+        rows[i] = _mm512_mask_broadcast_i32x4(v, 0xf000, avx2_load_half(x[i + 12].q + at));
+    }
+    avx512_turn_quarters(rows, turned);
+    for (int i = 0; i < 4; i++) avx512_store(to[i], turned[i]);
+}
+
+/* The scales of block b of 16 tokens. */
+AVX2_INLINE __m512 amx_token_scales(const struct quant_x *x, size_t b)
+{
+    _Alignas(64) float d[AMX_TOKENS];
+    for (int i = 0; i < AMX_TOKENS; i++) d[i] = x[i].d[b];
+    return _mm512_load_ps(d);
+}
+
+/* Results of a group and n tokens to where they belong. */
+AVX2_INLINE void amx_store(const struct avx512_rows *g, const __m512 acc[16], float *const *out, size_t n,
+                           size_t first_row)
+{
+    __m512i rows[16], turned[16];
+    for (int i = 0; i < 16; i++) rows[i] = _mm512_castps_si512(acc[i]);
+    avx512_transpose(rows, turned);
+    for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
+}
+
+/* Fetches the n bytes at `at`, which a later call will want, to where they do not push out what this one works on.
+ * Returns what follows them. In order, so that the processor's own fetching follows; beyond the weights it does
+ * nothing. */
+AVX2_INLINE uintptr_t amx_fetch(uintptr_t at, size_t n)
+{
+    const uintptr_t end = at + n;
+    for (uintptr_t line = (at + 63) & ~(uintptr_t)63; line < end; line += 64)
+        _mm_prefetch((const char *)line, _MM_HINT_T1);
+    return end;
 }
 
 #endif

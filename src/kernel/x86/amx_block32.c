@@ -1,83 +1,132 @@
-/* Tile products of the formats with blocks of 32: one tile product a block, 16 tokens and 16 weight rows.
+/* Tile products of the formats with blocks of 32: one tile product a block, of half the depth, 16 weight rows and 16
+ * tokens.
  *
  * Weights go in as signed bytes, value - offset: -8 .. 7, -16 .. 15, -12 .. 12, 0 .. 31, -127 .. 113, and Q8_0's own
  * bytes, down to -128. So no correction is left, and a sum is at most 32 * 128 * 127 in magnitude. */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/avx512_formats32.h"
 
-struct scratch {
-    _Alignas(64) int8_t a[AMX_TILE][32];
-    _Alignas(64) int32_t b[8][16];
-    _Alignas(64) int32_t c[AMX_TILE][16];
-    __m512 acc[AMX_GROUPS][AMX_TILE];
+/* A block of 16 tokens. */
+struct turned {
+    _Alignas(64) int32_t x[8][16]; /* row i, lane t: values 4 i .. 4 i + 3 of token t */
+    __m512 d, sum;                 /* sum: of its values, where the format has a minimum */
 };
 
-AVX2_INLINE void unpack(const struct format *f, const struct avx512_rows *g, size_t at, int32_t b[8][16])
+struct scratch {
+    _Alignas(64) int8_t w[16][32]; /* the next group's block */
+    __m512 d, dmin;                /* lane r: of row r */
+    struct turned t[AMX_TILES];
+    _Alignas(64) int32_t sums[AMX_TILES][16][16];   /* [tile][row][token] */
+    __m512 acc[AMX_GROUPS][AMX_TILES][AVX512_ROWS]; /* of each row, lane t */
+};
+
+AVX2_INLINE void unpack(const struct format *f, const struct avx512_rows *g, size_t at, struct scratch *s)
 {
     const __m512i offset = _mm512_set1_epi8((char)(uint8_t)f->offset);
-    __m512i rows[AVX512_ROWS / 2], turned[8];
-    for (int r = 0; r < AVX512_ROWS / 2; r++)
-        rows[r] = _mm512_sub_epi8(f->values(g->p[r] + at, g->p[r + 8] + at), offset);
-    avx512_transpose_halves(rows, turned);
-    for (int i = 0; i < 8; i++) avx512_store(b[i], turned[i]);
+    for (int r = 0; r < AVX512_ROWS; r += 2)
+        avx512_store(s->w[r], _mm512_sub_epi8(f->values(g->p[r] + at, g->p[r + 1] + at), offset));
+    s->d = f->scales(g, at);
+    if (f->min_at) s->dmin = avx512_halves(g, at + f->min_at);
 }
 
-/* The integer sums of a group's block for n tokens. */
-AVX2_INLINE void multiply(struct scratch *s, size_t n)
+AVX2_INLINE void turn(const struct format *f, const struct quant_x *x, size_t b, struct turned *to)
+{
+    amx_turn_16(x, 32 * b, to->x);
+    amx_turn_16(x, 32 * b + 16, to->x + 4);
+    to->d = amx_token_scales(x, b);
+    if (!f->min_at) return;
+    _Alignas(64) int32_t sums[AMX_TOKENS];
+    for (int i = 0; i < AMX_TOKENS; i++) sums[i] = x[i].sums[2 * b] + x[i].sums[2 * b + 1];
+    to->sum = _mm512_cvtepi32_ps(avx512_load(sums));
+}
+
+/* The group's block times all tiles of tokens; the next one is unpacked meanwhile. */
+AVX2_INLINE void multiply(const struct format *f, struct scratch *s, size_t n_tiles, const struct avx512_rows *next,
+                          size_t at)
 {
     amx_stores_done(s);
-    _tile_loadd(AMX_B0, s->b, 64);
-    for (size_t t = 0; t < n; t += 2 * AMX_TOKENS) { /* the second half may be of no use; there is room for it */
-        _tile_loadd(AMX_A0, s->a[t], 32);
-        _tile_loadd(AMX_A1, s->a[t + AMX_TOKENS], 32);
-        _tile_zero(AMX_C00);
+    _tile_loadd(AMX_A0, s->w, 32);
+    _tile_loadd(AMX_B0, s->t[0].x, 64);
+    _tile_zero(AMX_C00);
+    _tile_dpbssd(AMX_C00, AMX_A0, AMX_B0);
+    if (n_tiles > 1) {
+        _tile_loadd(AMX_B1, s->t[1].x, 64);
+        _tile_zero(AMX_C01);
+        _tile_dpbssd(AMX_C01, AMX_A0, AMX_B1);
+    }
+    if (n_tiles > 2) {
+        _tile_loadd(AMX_B0, s->t[2].x, 64);
         _tile_zero(AMX_C10);
-        _tile_dpbssd(AMX_C00, AMX_A0, AMX_B0);
-        _tile_dpbssd(AMX_C10, AMX_A1, AMX_B0);
-        _tile_stored(AMX_C00, s->c[t], 64);
-        _tile_stored(AMX_C10, s->c[t + AMX_TOKENS], 64);
+        _tile_dpbssd(AMX_C10, AMX_A0, AMX_B0);
+    }
+    if (n_tiles > 3) {
+        _tile_loadd(AMX_B1, s->t[3].x, 64);
+        _tile_zero(AMX_C11);
+        _tile_dpbssd(AMX_C11, AMX_A0, AMX_B1);
+    }
+    if (next) unpack(f, next, at, s);
+    _tile_stored(AMX_C00, s->sums[0], 64);
+    if (n_tiles > 1) _tile_stored(AMX_C01, s->sums[1], 64);
+    if (n_tiles > 2) _tile_stored(AMX_C10, s->sums[2], 64);
+    if (n_tiles > 3) _tile_stored(AMX_C11, s->sums[3], 64);
+}
+
+/* The block's part of 16 rows; d and dmin are the rows'. */
+AVX2_INLINE void add_block(const struct format *f, const struct scratch *s, __m512 d, __m512 dmin, size_t n_tiles,
+                           __m512 acc[AMX_TILES][AVX512_ROWS])
+{
+    _Alignas(64) float w_d[AVX512_ROWS], w_m[AVX512_ROWS];
+    _mm512_store_ps(w_d, d);
+    _mm512_store_ps(w_m, dmin);
+    for (size_t i = 0; i < n_tiles; i++) {
+        const __m512 x_d = s->t[i].d, x_sum = s->t[i].sum;
+        for (int r = 0; r < AVX512_ROWS; r++) {
+            const __m512 sum = _mm512_cvtepi32_ps(avx512_load(s->sums[i][r]));
+            __m512 a = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(w_d[r]), x_d), sum, acc[i][r]);
+            if (f->min_at) a = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_set1_ps(w_m[r]), x_d), x_sum, a);
+            acc[i][r] = a;
+        }
     }
 }
 
-AVX2_INLINE void block(const struct format *f, struct scratch *s, const struct avx512_rows *g, size_t n_groups,
-                       const struct amx_tokens *t, size_t b)
+/* Up to AMX_GROUPS groups of rows times n tokens (x has whole tiles). */
+AVX2_INLINE void groups_product(const struct format *f, struct scratch *s, const struct avx512_rows *g, size_t n_groups,
+                                const struct quant_x *x, size_t n, size_t n_blocks, uintptr_t fetch)
 {
-    for (size_t i = 0; i < t->n; i++) _mm256_store_si256((__m256i *)(void *)s->a[i], avx2_load(t->x[i].q + 32 * b));
-    for (size_t k = 0; k < n_groups; k++) {
-        size_t at = b * f->block_bytes;
-        unpack(f, &g[k], at, s->b);
-        multiply(s, t->n);
-        __m512 w_d = f->scales(&g[k], at), w_m = _mm512_setzero_ps();
-        if (f->min_at) w_m = avx512_halves(&g[k], at + f->min_at);
-        for (size_t i = 0; i < t->n; i++) {
-            const struct quant_x *x = &t->x[i];
-            __m512 d = _mm512_set1_ps(x->d[b]), acc = s->acc[k][i];
-            acc = _mm512_fmadd_ps(_mm512_mul_ps(w_d, d), _mm512_cvtepi32_ps(avx512_load(s->c[i])), acc);
-            if (f->min_at)
-                acc = _mm512_fmadd_ps(_mm512_mul_ps(w_m, d),
-                                      _mm512_set1_ps((float)(x->sums[2 * b] + x->sums[2 * b + 1])), acc);
-            s->acc[k][i] = acc;
+    const size_t n_tiles = (n + AMX_TOKENS - 1) / AMX_TOKENS;
+    for (size_t k = 0; k < n_groups; k++)
+        for (size_t i = 0; i < n_tiles; i++)
+            for (int r = 0; r < AVX512_ROWS; r++) s->acc[k][i][r] = _mm512_setzero_ps();
+    s->dmin = _mm512_setzero_ps();
+    unpack(f, &g[0], 0, s);
+    for (size_t b = 0; b < n_blocks; b++) {
+        for (size_t i = 0; i < n_tiles; i++) turn(f, x + AMX_TOKENS * i, b, &s->t[i]);
+        for (size_t k = 0; k < n_groups; k++) {
+            const bool last = k + 1 == n_groups, end = last && b + 1 == n_blocks;
+            const __m512 d = s->d, dmin = s->dmin;
+            multiply(f, s, n_tiles, end ? NULL : last ? g : g + k + 1, (b + last) * f->block_bytes);
+            add_block(f, s, d, dmin, n_tiles, s->acc[k]);
+            fetch = amx_fetch(fetch, AVX512_ROWS * f->block_bytes);
         }
     }
 }
 
 AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
 {
-    size_t n_blocks = acts->n / 32, stride = n_blocks * f->block_bytes;
+    const size_t n_blocks = acts->n / 32, stride = n_blocks * f->block_bytes;
     struct scratch s;
     struct amx_tokens t;
     struct avx512_rows g[AMX_GROUPS];
-    memset(s.a, 0, sizeof s.a); /* rows beyond the tokens: any values would do */
     amx_begin(8);
     for (size_t j = 0; j < n_tokens; j += AMX_TILE) {
         amx_tokens_at(&t, QUANT_FORM_32, acts, tokens, j, n_tokens, out, out_stride, out_rows);
         for (size_t r = 0; r < n_rows; r += AMX_GROUPS * AVX512_ROWS) {
-            size_t n_groups = amx_groups_at(g, w, stride, r, n_rows);
+            const size_t n_groups = amx_groups_at(g, w, stride, r, n_rows);
+            groups_product(f, &s, g, n_groups, t.x, t.n, n_blocks, (uintptr_t)w + (n_rows + r) * stride);
             for (size_t k = 0; k < n_groups; k++)
-                for (size_t i = 0; i < t.n; i++) s.acc[k][i] = _mm512_setzero_ps();
-            for (size_t b = 0; b < n_blocks; b++) block(f, &s, g, n_groups, &t, b);
-            for (size_t k = 0; k < n_groups; k++)
-                for (size_t i = 0; i < t.n; i++) avx512_store_rows(t.out[i] + r + 16 * k, g[k].n, s.acc[k][i]);
+                for (size_t i = 0; i < t.n; i += AMX_TOKENS)
+                    amx_store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
+                              r + k * AVX512_ROWS);
         }
     }
     amx_end();

@@ -12,9 +12,7 @@
  * Each sum is exact modulo 2^32, so are its multiple and their sum, and I itself fits (quant/README.md). Activations
  * are signed bytes of at most 127.
  *
- * Weights stay in rows, so that they need no turning: A holds 16 weight rows, B (which tiles want turned) 16 tokens,
- * turned once for all rows of a call, C 16 weight rows by 16 tokens. What follows a block's products is done for a row
- * and 16 tokens at a time.
+ * What follows a block's products is done for a row and 16 tokens at a time.
  *
  * Tile products and vectors have units of their own. So while the tiles multiply one group's block, the vectors unpack
  * the next: its rows stand between the tile instructions of the present one (struct ahead), near enough for the
@@ -22,8 +20,6 @@
 #include "kernel/x86/amx.h"
 #include "kernel/x86/avx512_formats256.h"
 
-#define GROUPS 8 /* of 16 rows, for which tokens are turned once */
-#define TILES (AMX_TILE / AMX_TOKENS)
 #define CHUNKS 4 /* of 64 values, a tile's depth */
 #define FOUR 4   /* rows are unpacked four at a time */
 
@@ -46,9 +42,9 @@ struct turned {
 
 struct scratch {
     struct planes planes[2]; /* of the group in the tiles and of the next one */
-    struct turned t[TILES];
+    struct turned t[AMX_TILES];
     _Alignas(64) int32_t low[2][16][16], high[2][16][16]; /* sums of a pair of token tiles: [tile][row][token] */
-    __m512 acc[GROUPS][TILES][16];                        /* of each row, lane t */
+    __m512 acc[AMX_GROUPS][AMX_TILES][16];                /* of each row, lane t */
 };
 
 /* ---- weights ---- */
@@ -145,7 +141,8 @@ AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR
 /* What unpacks a group's block, four rows at a time. */
 struct ahead {
     const struct avx512_rows *g; /* NULL: nothing to be unpacked */
-    size_t at, prefetch;         /* offset of the block; what lies so far behind will be wanted later */
+    size_t at;                   /* offset of the block */
+    uintptr_t fetch;             /* what will be wanted by a later call: fetched in order, so much as is unpacked */
     struct planes *to;
     size_t row;
 };
@@ -154,10 +151,8 @@ AVX2_INLINE void unpack_rows(const struct format *f, enum planes_way way, struct
 {
     if (!a->g) return;
     const uint8_t *p[FOUR];
-    for (size_t i = 0; i < FOUR; i++) {
-        p[i] = a->g->p[a->row + i] + a->at;
-        for (size_t line = 0; line < f->block_bytes; line += 64) avx2_prefetch(p[i] + line, a->prefetch);
-    }
+    for (size_t i = 0; i < FOUR; i++) p[i] = a->g->p[a->row + i] + a->at;
+    a->fetch = amx_fetch(a->fetch, FOUR * f->block_bytes);
     if (way == HALVES)
         unpack_four(f, p, a->row, a->to);
     else
@@ -190,27 +185,11 @@ AVX2_INLINE void join_sums(__m512i sums[8])
     }
 }
 
-/* 16 values of 16 tokens: quarters come from memory to where they belong, which leaves 4 x 4 lanes to be turned. */
-AVX2_INLINE void turn_16(const struct quant_x *x, size_t at, int32_t to[4][16])
-{
-    __m512i rows[4], turned[4];
-    for (int i = 0; i < 4; i++) {
-        __m512i v = _mm512_castsi128_si512(avx2_load_half(x[i].q + at));
-        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, avx2_load_half(x[i + 4].q + at));
-        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, avx2_load_half(x[i + 8].q + at));
-        rows[i] = _mm512_mask_broadcast_i32x4(v, 0xf000, avx2_load_half(x[i + 12].q + at));
-    }
-    avx512_turn_quarters(rows, turned);
-    for (int i = 0; i < 4; i++) avx512_store(to[i], turned[i]);
-}
-
 /* Block b of 16 tokens. */
 AVX2_INLINE void turn(const struct format *f, enum planes_way way, const struct quant_x *x, size_t b, struct turned *to)
 {
-    _Alignas(64) float d[AMX_TOKENS];
-    for (size_t at = 0; at < 16; at++) turn_16(x, 256 * b + 16 * at, to->x + 4 * at);
-    for (int i = 0; i < AMX_TOKENS; i++) d[i] = x[i].d[b];
-    to->d = _mm512_load_ps(d);
+    for (size_t at = 0; at < 16; at++) amx_turn_16(x, 256 * b + 16 * at, to->x + 4 * at);
+    to->d = amx_token_scales(x, b);
     if (!f->min_at) return;
     __m512i rows[8];
     for (int i = 0; i < 8; i++) rows[i] = avx512_join(avx2_load(x[i].sums + 16 * b), avx2_load(x[i + 8].sums + 16 * b));
@@ -298,17 +277,17 @@ AVX2_INLINE void add_block(const struct format *f, enum planes_way way, const st
     }
 }
 
-/* Up to GROUPS groups of rows times n tokens (x has whole tiles). */
+/* Up to AMX_GROUPS groups of rows times n tokens (x has whole tiles). */
 AVX2_INLINE void groups_product(const struct format *f, enum planes_way way, struct scratch *s,
                                 const struct avx512_rows *g, size_t n_groups, const struct quant_x *x, size_t n,
-                                size_t n_blocks, size_t prefetch)
+                                size_t n_blocks, uintptr_t fetch)
 {
     const size_t n_tiles = (n + AMX_TOKENS - 1) / AMX_TOKENS;
     const int every = n_tiles > 2 ? 2 : 1; /* with two pairs of tiles, each unpacks half of the rows */
     for (size_t k = 0; k < n_groups; k++)
         for (size_t i = 0; i < n_tiles; i++)
             for (int r = 0; r < 16; r++) s->acc[k][i][r] = _mm512_setzero_ps();
-    struct ahead next = {.g = g, .to = &s->planes[0], .prefetch = prefetch};
+    struct ahead next = {.g = g, .to = &s->planes[0], .fetch = fetch};
     for (int i = 0; i < AVX512_ROWS / FOUR; i++) unpack_rows(f, way, &next);
     size_t turn_of = 0;
     for (size_t b = 0; b < n_blocks; b++) {
@@ -320,7 +299,7 @@ AVX2_INLINE void groups_product(const struct format *f, enum planes_way way, str
             const bool last = k + 1 == n_groups;
             next = (struct ahead){.g = last ? (b + 1 < n_blocks ? g : NULL) : g + k + 1,
                                   .at = (b + last) * f->block_bytes,
-                                  .prefetch = prefetch,
+                                  .fetch = next.fetch,
                                   .to = &s->planes[turn_of]};
             for (size_t i = 0; i < n_tiles; i += 2) {
                 const bool two = i + 1 < n_tiles;
@@ -334,32 +313,22 @@ AVX2_INLINE void groups_product(const struct format *f, enum planes_way way, str
     }
 }
 
-AVX2_INLINE void store(const struct avx512_rows *g, const __m512 acc[16], float *const *out, size_t n, size_t first_row)
-{
-    __m512i rows[16], turned[16];
-    for (int i = 0; i < 16; i++) rows[i] = _mm512_castps_si512(acc[i]);
-    avx512_transpose(rows, turned);
-    for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
-}
-
 AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODUCT_ARGS)
 {
     const size_t n_blocks = acts->n / 256, stride = n_blocks * f->block_bytes;
     struct scratch s;
     struct amx_tokens t;
-    struct avx512_rows g[GROUPS];
+    struct avx512_rows g[AMX_GROUPS];
     amx_begin(16);
     for (size_t j = 0; j < n_tokens; j += AMX_TILE) {
         amx_tokens_at(&t, QUANT_FORM_256, acts, tokens, j, n_tokens, out, out_stride, out_rows);
-        for (size_t r = 0; r < n_rows; r += GROUPS * AVX512_ROWS) {
-            size_t n_groups = 0;
-            for (; n_groups < GROUPS && r + n_groups * AVX512_ROWS < n_rows; n_groups++)
-                g[n_groups] = avx512_rows_at(w, stride, r + n_groups * AVX512_ROWS, n_rows);
-            groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks, n_rows * stride);
+        for (size_t r = 0; r < n_rows; r += AMX_GROUPS * AVX512_ROWS) {
+            const size_t n_groups = amx_groups_at(g, w, stride, r, n_rows);
+            groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks, (uintptr_t)w + (n_rows + r) * stride);
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)
-                    store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
-                          r + k * AVX512_ROWS);
+                    amx_store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
+                              r + k * AVX512_ROWS);
         }
     }
     amx_end();
