@@ -69,7 +69,8 @@ static void test_tune(void **state)
     assert_non_null(tune);
     tune();
     size_t from[] = {atomic_load(&kernel_amx_from_32), atomic_load(&kernel_amx_from_256)};
-    for (int i = 0; i < 2; i++) assert_true(from[i] == 4 || from[i] == 8 || from[i] == 16 || from[i] == 32 || from[i] == SIZE_MAX);
+    for (int i = 0; i < 2; i++)
+        assert_true(from[i] == 4 || from[i] == 8 || from[i] == 16 || from[i] == 32 || from[i] == SIZE_MAX);
 }
 
 int main(void)
