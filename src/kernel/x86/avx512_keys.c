@@ -73,13 +73,15 @@ AVX2_INLINE void dots(const struct keys *keys, const struct quant_x *x, size_t n
 static __attribute__((noinline)) void dots_all(const struct keys *keys, const struct quant_x *x, size_t n_queries,
                                                size_t d, float scale, float (*scores)[64], size_t at, size_t n_keys)
 {
-    size_t t = 0;
-    for (; t + 4 <= n_queries; t += 4) dots(keys, x + t, 4, d, scale, scores + t, at, n_keys);
-    switch (n_queries - t) {
-    case 1: dots(keys, x + t, 1, d, scale, scores + t, at, n_keys); break;
-    case 2: dots(keys, x + t, 2, d, scale, scores + t, at, n_keys); break;
-    case 3: dots(keys, x + t, 3, d, scale, scores + t, at, n_keys); break;
-    default: break;
+    size_t groups = (n_queries + 3) / 4; /* as even as can be: one query alone waits for its own sums */
+    for (size_t t = 0, here; groups > 0; groups--, t += here) {
+        here = (n_queries - t + groups - 1) / groups;
+        switch (here) {
+        case 1: dots(keys, x + t, 1, d, scale, scores + t, at, n_keys); break;
+        case 2: dots(keys, x + t, 2, d, scale, scores + t, at, n_keys); break;
+        case 3: dots(keys, x + t, 3, d, scale, scores + t, at, n_keys); break;
+        default: dots(keys, x + t, 4, d, scale, scores + t, at, n_keys); break;
+        }
     }
 }
 
