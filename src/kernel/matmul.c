@@ -243,8 +243,13 @@ static void run(const struct kernel_ctx *k, struct matmul_job *j)
 {
     if (!j->n_targets) return;
     const unsigned n_workers = kernel_pool_threads(k->pool);
-    const size_t chunk_bytes = j->n_tokens_max > TOKENS_A_TILE ? CHUNK_BYTES : CHUNK_BYTES_FEW;
-    const size_t rows_a_chunk = j->targets[0].w->n_in > ELEMENTS_SHORT ? ROWS_A_CHUNK : ROWS_A_CHUNK_SHORT;
+    const bool large = k->table->many_rows && j->n_tokens_max > TOKENS_FEW;
+    const size_t chunk_bytes = large                             ? k->table->many_bytes
+                               : j->n_tokens_max > TOKENS_A_TILE ? CHUNK_BYTES
+                                                                 : CHUNK_BYTES_FEW;
+    const size_t rows_a_chunk = large                                    ? k->table->many_rows
+                                : j->targets[0].w->n_in > ELEMENTS_SHORT ? ROWS_A_CHUNK
+                                                                         : ROWS_A_CHUNK_SHORT;
     size_t rows = 0;
     for (size_t t = 0; t < j->n_targets; t++) rows += (j->targets[t].w->n_out + ROWS - 1) / ROWS * ROWS;
     size_t fewest = (size_t)n_workers * CHUNKS_A_WORKER;

@@ -37,7 +37,7 @@ void kernel_amx_tune(void);
 #define AMX_TOKENS 16
 #define AMX_TILE 64 /* tokens together; several row groups share their activations */
 #define AMX_TILES (AMX_TILE / AMX_TOKENS)
-#define AMX_GROUPS 8 /* of 16 rows, for which tokens are turned once */
+#define AMX_GROUPS 24 /* of 16 rows, for which tokens are turned once */
 
 struct amx_config {
     uint8_t palette, start_row, reserved[14];
@@ -94,12 +94,14 @@ AVX2_INLINE void amx_tokens_at(struct amx_tokens *t, enum quant_form form, const
     for (size_t i = t->n; i % AMX_TOKENS != 0; i++) t->x[i] = t->x[t->n - 1];
 }
 
-/* Up to AMX_GROUPS groups of rows from row `first`. */
+/* The next groups of rows from row `first`: as many as AMX_GROUPS allows, but evenly. */
 AVX2_INLINE size_t amx_groups_at(struct avx512_rows g[AMX_GROUPS], const void *w, size_t stride, size_t first,
                                  size_t n_rows)
 {
+    const size_t left = (n_rows - first + AVX512_ROWS - 1) / AVX512_ROWS, calls = (left + AMX_GROUPS - 1) / AMX_GROUPS,
+                 most = (left + calls - 1) / calls;
     size_t n = 0;
-    for (; n < AMX_GROUPS && first + n * AVX512_ROWS < n_rows; n++)
+    for (; n < most && first + n * AVX512_ROWS < n_rows; n++)
         g[n] = avx512_rows_at(w, stride, first + n * AVX512_ROWS, n_rows);
     return n;
 }

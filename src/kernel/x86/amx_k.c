@@ -322,8 +322,8 @@ AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODU
     amx_begin(16);
     for (size_t j = 0; j < n_tokens; j += AMX_TILE) {
         amx_tokens_at(&t, QUANT_FORM_256, acts, tokens, j, n_tokens, out, out_stride, out_rows);
-        for (size_t r = 0; r < n_rows; r += AMX_GROUPS * AVX512_ROWS) {
-            const size_t n_groups = amx_groups_at(g, w, stride, r, n_rows);
+        for (size_t r = 0, n_groups; r < n_rows; r += n_groups * AVX512_ROWS) {
+            n_groups = amx_groups_at(g, w, stride, r, n_rows);
             groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks, (uintptr_t)w + (n_rows + r) * stride);
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)

@@ -30,5 +30,10 @@
 const struct kernel_table kernel_table_avx512 = {
     .level = KERNEL_AVX512, .name = "avx512", .product = {SHARED, INTEGER(avx512)}, REST};
 
-const struct kernel_table kernel_table_amx = {
-    .level = KERNEL_AMX, .name = "amx", .tune = kernel_amx_tune, .product = {SHARED, INTEGER(amx)}, REST};
+const struct kernel_table kernel_table_amx = {.level = KERNEL_AMX,
+                                              .name = "amx",
+                                              .tune = kernel_amx_tune,
+                                              .many_rows = AMX_GROUPS * AVX512_ROWS,
+                                              .many_bytes = 1 << 20,
+                                              .product = {SHARED, INTEGER(amx)},
+                                              REST};
