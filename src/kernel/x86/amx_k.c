@@ -14,9 +14,10 @@
  *
  * What follows a block's products is done for a row and 16 tokens at a time.
  *
- * Tile products and vectors have units of their own. So while the tiles multiply one group's block, the vectors unpack
- * the next: its rows stand between the tile instructions of the present one (struct ahead), near enough for the
- * processor to find both. */
+ * While the tiles multiply one group's block, the vectors unpack the next: its rows stand between the tile instructions
+ * of the present one (struct ahead), because the processor looks no further ahead. Measured on a Sapphire Rapids class
+ * processor: loads, additions, shifts and shuffles go on beside tile products, vector multiplications (fma among them)
+ * hardly do, so adding up a block's results between tile instructions as well gained nothing. */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/avx512_formats256.h"
 
