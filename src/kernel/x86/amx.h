@@ -113,9 +113,9 @@ AVX2_INLINE void amx_turn_16(const struct quant_x *x, size_t at, int32_t to[4][1
     __m512i rows[4], turned[4];
     for (int i = 0; i < 4; i++) {
         __m512i v = _mm512_castsi128_si512(avx2_load_half(x[i].q + at));
-        v = _mm512_mask_broadcast_i32x4(v, 0x00f0, avx2_load_half(x[i + 4].q + at));
-        v = _mm512_mask_broadcast_i32x4(v, 0x0f00, avx2_load_half(x[i + 8].q + at));
-        rows[i] = _mm512_mask_broadcast_i32x4(v, 0xf000, avx2_load_half(x[i + 12].q + at));
+        v = _mm512_inserti32x4(v, avx2_load_half(x[i + 4].q + at), 1);
+        v = _mm512_inserti32x4(v, avx2_load_half(x[i + 8].q + at), 2);
+        rows[i] = _mm512_inserti32x4(v, avx2_load_half(x[i + 12].q + at), 3);
     }
     avx512_turn_quarters(rows, turned);
     for (int i = 0; i < 4; i++) avx512_store(to[i], turned[i]);

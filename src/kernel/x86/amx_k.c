@@ -92,16 +92,29 @@ AVX2_INLINE void unpack_row(const struct format *f, enum planes_way way, const u
     _mm256_store_si256((__m256i *)(void *)to->mins[r], _mm256_cvtepi8_epi16(f->mins(p)));
 }
 
-/* A row's 64 values times both halves of the scales: bytes 16 i + 2 c and the one behind it for row i of four. */
-AVX2_INLINE void unpack_halves(const struct format *f, const uint8_t *p, size_t r, int i, int c, __m512i scales_0,
-                               __m512i scales_1, struct planes *to)
+#define TIMES_32(v) v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v
+#define CHUNK_SCALES(at)                 \
+    {                                    \
+        TIMES_32(at), TIMES_32((at) + 1) \
+    }
+#define ROW_SCALES(at)                                                                           \
+    {                                                                                            \
+        CHUNK_SCALES(at), CHUNK_SCALES((at) + 2), CHUNK_SCALES((at) + 4), CHUNK_SCALES((at) + 6) \
+    }
+
+/* Where the two scales of chunk c of row i stand, of four rows with 16 bytes each. In memory: compilers make it of
+ * shuffles otherwise, of which there are enough. */
+static const _Alignas(64) int8_t scales_of[FOUR][CHUNKS][64] = {ROW_SCALES(0), ROW_SCALES(16), ROW_SCALES(32),
+                                                                ROW_SCALES(48)};
+
+/* A row's 64 values times both halves of the scales. */
+AVX2_INLINE void unpack_halves(const struct format *f, const uint8_t *p, size_t r, int c, const int8_t which[64],
+                               __m512i scales_0, __m512i scales_1, struct planes *to)
 {
     const __mmask64 even = 0x5555555555555555;
-    const int scale = 16 * i + 2 * c;
-    const __m512i which = avx512_join(_mm256_set1_epi8((char)scale), _mm256_set1_epi8((char)(scale + 1)));
-    const __m512i v = f->values(p, c);
-    avx512_store(to->low[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, which, scales_0)));
-    avx512_store(to->high[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, which, scales_1)));
+    const __m512i v = f->values(p, c), at = avx512_load(which);
+    avx512_store(to->low[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, at, scales_0)));
+    avx512_store(to->high[c][r], _mm512_mullo_epi16(v, _mm512_maskz_permutexvar_epi8(even, at, scales_1)));
 }
 
 /* Rows r .. r + 3 of Q4_K or Q5_K, whose blocks begin with the same 16 bytes: d, dmin, 8 scales and 8 minima of 6 bits
@@ -109,9 +122,9 @@ AVX2_INLINE void unpack_halves(const struct format *f, const uint8_t *p, size_t 
 AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR], size_t r, struct planes *to)
 {
     __m512i head = _mm512_castsi128_si512(avx2_load_half(p[0]));
-    head = _mm512_mask_broadcast_i32x4(head, 0x00f0, avx2_load_half(p[1]));
-    head = _mm512_mask_broadcast_i32x4(head, 0x0f00, avx2_load_half(p[2]));
-    head = _mm512_mask_broadcast_i32x4(head, 0xf000, avx2_load_half(p[3]));
+    head = _mm512_inserti32x4(head, avx2_load_half(p[1]), 1);
+    head = _mm512_inserti32x4(head, avx2_load_half(p[2]), 2);
+    head = _mm512_inserti32x4(head, avx2_load_half(p[3]), 3);
     /* in each quarter: scales 0..3, 4..7, minima 0..3, 4..7, without the two bits above and with them alone */
     const __m512i below =
                       _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)),
@@ -125,10 +138,10 @@ AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR
     const __m512i three = _mm512_set1_epi8(7), scales_0 = _mm512_and_si512(six, three),
                   scales_1 = _mm512_and_si512(_mm512_srli_epi16(six, 3), three);
     for (int i = 0; i < FOUR; i++) {
-        unpack_halves(f, p[i], r + (size_t)i, i, 0, scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, i, 1, scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, i, 2, scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, i, 3, scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 0, scales_of[i][0], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 1, scales_of[i][1], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 2, scales_of[i][2], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 3, scales_of[i][3], scales_0, scales_1, to);
     }
     const __m512i words =
         _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
