@@ -8,7 +8,7 @@
 atomic_size_t kernel_amx_from_32 = AMX_FROM, kernel_amx_from_256 = AMX_FROM;
 
 #define TUNE_N 1024
-#define TUNE_ROWS 64
+#define TUNE_ROWS 256
 #define TUNE_TOKENS 32
 #define TUNE_TIMES 5
 
@@ -47,7 +47,8 @@ static size_t tiles_win_from(product_function *tiles, product_function *vectors,
 
 void kernel_amx_tune(void)
 {
-    /* all values are 0: the time does not depend on them. 64 rows of 1024 values; the form of 256 is the longer. */
+    /* All values are 0: the time does not depend on them. As many rows as a call has of an expert cut in three, for
+     * tokens are prepared once a call. The form of 256 is the longer. */
     static const uint8_t w[TUNE_ROWS * TUNE_N / 256 * 144];
     static const int8_t q[TUNE_TOKENS * TUNE_N];
     static const float d[TUNE_TOKENS * TUNE_N / 32];
