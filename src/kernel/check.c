@@ -15,7 +15,7 @@
 #define ROW_BYTES_MAX (N * sizeof(float))
 #define D_HEAD 96
 #define POSITIONS 9
-#define QUERIES 31 /* with fewer of them: so many that kernels have ways of their own for each number */
+#define QUERIES 31 /* and some smaller numbers, for which kernels have ways of their own */
 
 /* Working memory, too much for a worker's stack; kernel_check is not reached by workers. */
 struct check {
@@ -135,7 +135,7 @@ static bool check_quantize(struct check *c)
 
 static bool check_exp_rows(struct check *c)
 {
-    enum { N_ROWS = 3 };
+    enum { N_ROWS = 7 }; /* whole groups of rows and a rest */
     float p[N_ROWS][64], q[N_ROWS][64], sum[2][N_ROWS], max[2][N_ROWS];
     if (!c->level->exp_sum_many) return true;
     memcpy(p, c->x, sizeof p);

@@ -53,8 +53,8 @@ struct kernel_table {
     const char *name;   /* "scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
     void (*tune)(void); /* measures, once, what the level chooses by measurement; NULL: nothing */
     void (*quantize)(enum quant_form form, const float *x, size_t n, int8_t *q, float *d, int16_t *sums);
-    /* Rows and bytes of weights that one call of a product of many tokens should have at most, so that what it prepares
-     * of the tokens pays and all of it stays in the second-level cache; 0: 128 rows, 128 KiB. */
+    /* About as many rows and bytes of weights as one call of a product of many tokens should have, so that what it
+     * prepares of the tokens pays and all of it stays in the second-level cache; 0: as matmul.c chooses for AVX2. */
     size_t many_rows, many_bytes;
     /* out[j * out_stride + r] = row r of w . activation row (tokens ? tokens[j] : j), r < n_rows, j < n_tokens. Indexed
      * by type id; NULL for unknown types. out_rows: if not NULL, result j goes to row out_rows[j] of out instead of j.

@@ -249,13 +249,49 @@ static void test_large(void **state)
     free(forms);
 }
 
+/* More rows than a kernel takes at once, and numbers of tokens at which it changes its way. */
+static void test_tall(void **state)
+{
+    enum { N = 512, ROWS = 785, TOKENS = 49 };
+    static const uint32_t types[] = {QUANT_Q2_K, QUANT_Q4_K, QUANT_Q6_K, QUANT_Q4_1, QUANT_Q8_0};
+    static const size_t rows[] = {785, 401, 384, 9}, tokens[] = {49, 48, 33, 17, 16, 5, 4};
+    uint64_t seed = 5;
+    float *x = must_alloc(TOKENS * N * sizeof *x), *a = must_alloc(TOKENS * ROWS * sizeof *a),
+          *b = must_alloc(TOKENS * ROWS * sizeof *b);
+    void *forms = aligned_alloc(64, kernel_acts_bytes(N, TOKENS));
+    for (size_t i = 0; i < TOKENS * N; i++) x[i] = random_float(&seed);
+    struct kernel_acts acts;
+    kernel_acts_place(&acts, x, N, TOKENS, forms);
+    for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++)
+        scalar_table()->quantize(f, x, TOKENS * N, acts.q[f], acts.d[f], acts.sums[f]);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const struct quant_type *t = quant_type(types[i]);
+        uint8_t *w = must_alloc(ROWS * quant_row_bytes(t, N));
+        fill_weights(TAME, t->id, w, ROWS * N / t->block_len, &seed);
+        scalar_table()->product[t->id](w, ROWS, &acts, NULL, TOKENS, a, ROWS, NULL);
+        for (const char *const *name = other_levels; *name; name++) {
+            const struct kernel_table *level = level_table(*name);
+            if (!level || !is_own(level, t->id)) continue;
+            for (size_t k = 0; k < sizeof rows / sizeof rows[0] * (sizeof tokens / sizeof tokens[0]); k++) {
+                const size_t n_rows = rows[k % 4], n_tokens = tokens[k / 4];
+                memset(b, 0xff, TOKENS * ROWS * sizeof *b);
+                level->product[t->id](w, n_rows, &acts, NULL, n_tokens, b, ROWS, NULL);
+                for (size_t j = 0; j < n_tokens; j++) expect_same(b + j * ROWS, a + j * ROWS, n_rows, t->name);
+            }
+        }
+        free(w);
+    }
+    free(x);
+    free(a);
+    free(b);
+    free(forms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scalar_is_quant),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_negative_zero),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_scalar_is_quant), cmocka_unit_test(test_products), cmocka_unit_test(test_negative_zero),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_tall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static inline const struct kernel_table *level_table(const char *name)
     static struct os_cpu cpu;
     if (!cpu.n_threads) os_cpu(&cpu);
 #ifdef KERNEL_EMULATED
-    cpu.avx512f = cpu.avx512bw = cpu.avx512vl = cpu.avx512vnni = cpu.amx_int8 = true;
+    cpu.avx512f = cpu.avx512bw = cpu.avx512vl = cpu.avx512vnni = cpu.avx512vbmi = cpu.amx_int8 = true;
 #endif
     const struct kernel_table *t = NULL;
     struct sluice_error err;

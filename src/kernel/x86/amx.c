@@ -1,5 +1,6 @@
-/* The AMX table, and from how many tokens on tiles are worth it: measured once on the machine, for a row group takes
- * its time to be unpacked and turned, and processors differ. The result is the same either way. */
+/* The AMX table, and from how many tokens on tiles are worth it: measured once on the machine, for weights take
+ * their time to be unpacked and tokens theirs to be turned, and processors differ. The result is the same either way.
+ */
 #include "kernel/x86/amx.h"
 
 /* Used until the measurement has been made, and by the self-check before it. */

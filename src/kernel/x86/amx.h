@@ -6,9 +6,10 @@
  * amx_end): every worker that computes a product does so for itself, nothing has to be set up when a thread starts, and
  * between products the system has no tiles to save at a switch.
  *
- * Tiles here: A holds 16 weight rows, each 4 n values in order, so that weights need no turning. B holds n rows of 16
- * lanes, lane t of row i being activations 4i .. 4i + 3 of token t, turned once for all rows of a call. C += A B is
- * then 16 weight rows by 16 tokens. The sums are exact modulo 2^32; nothing saturates. */
+ * Tiles here: A holds 16 weight rows, each 4 n values (or a byte of their products with sub-scales) in order, so that
+ * weights need no turning. B holds n rows of 16
+ * lanes, lane t of row i being activations 4i .. 4i + 3 of token t, turned once for AMX_GROUPS groups of rows. C += A B
+ * is then 16 weight rows by 16 tokens. The sums are exact modulo 2^32; nothing saturates. */
 #ifndef KERNEL_X86_AMX_H
 #define KERNEL_X86_AMX_H
 
@@ -70,7 +71,8 @@ AVX2_INLINE void amx_begin(uint8_t b_rows)
 
 AVX2_INLINE void amx_end(void) { _tile_release(); }
 
-/* gcc 12 does not know either that a tile's load reads memory. To be placed between the last store and the loads. */
+/* gcc 12 does not know either that a tile's load reads memory. To be placed between the last store and the loads, and
+ * between loads and stores to the same place. */
 AVX2_INLINE void amx_stores_done(const void *p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 
 /* The first AMX_TILE tokens from `first`: where their results go, and their rows; the last one stands in for those that
@@ -139,9 +141,9 @@ AVX2_INLINE void amx_store(const struct avx512_rows *g, const __m512 acc[16], fl
     for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
 }
 
-/* Fetches the n bytes at `at`, which a later call will want, to where they do not push out what this one works on.
- * Returns what follows them. In order, so that the processor's own fetching follows; beyond the weights it does
- * nothing. */
+/* Fetches the n bytes at `at`, which the next rows in memory will want, to where they do not push out what is being
+ * worked on. Returns what follows them. In order, so that the processor's own fetching follows; where nothing is mapped
+ * it does nothing. */
 AVX2_INLINE uintptr_t amx_fetch(uintptr_t at, size_t n)
 {
     const uintptr_t end = at + n;

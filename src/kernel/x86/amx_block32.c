@@ -64,7 +64,10 @@ AVX2_INLINE void multiply(const struct format *f, struct scratch *s, size_t n_ti
         _tile_zero(AMX_C11);
         _tile_dpbssd(AMX_C11, AMX_A0, AMX_B1);
     }
-    if (next) unpack(f, next, at, s);
+    if (next) {
+        amx_stores_done(s);
+        unpack(f, next, at, s);
+    }
     _tile_stored(AMX_C00, s->sums[0], 64);
     if (n_tiles > 1) _tile_stored(AMX_C01, s->sums[1], 64);
     if (n_tiles > 2) _tile_stored(AMX_C10, s->sums[2], 64);
@@ -122,7 +125,8 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
         amx_tokens_at(&t, QUANT_FORM_32, acts, tokens, j, n_tokens, out, out_stride, out_rows);
         for (size_t r = 0, n_groups; r < n_rows; r += n_groups * AVX512_ROWS) {
             n_groups = amx_groups_at(g, w, stride, r, n_rows);
-            groups_product(f, &s, g, n_groups, t.x, t.n, n_blocks, (uintptr_t)w + (n_rows + r) * stride);
+            groups_product(f, &s, g, n_groups, t.x, t.n, n_blocks,
+                           (uintptr_t)w + (r + n_groups * AVX512_ROWS) * stride);
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)
                     amx_store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
@@ -132,14 +136,19 @@ AVX2_INLINE void product(const struct format *f, AVX2_PRODUCT_ARGS)
     amx_end();
 }
 
+/* Few tokens leave before the frame is set up, which is large. */
 #define PRODUCT(name, bytes, scale_of, min, off)                                                              \
-    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                                 \
+    static __attribute__((noinline)) void tiles_##name(AVX2_PRODUCT_ARGS)                                     \
     {                                                                                                         \
         static const struct format f = {                                                                      \
             .block_bytes = bytes, .values = values_##name, .scales = scale_of, .min_at = min, .offset = off}; \
+        product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                            \
+    }                                                                                                         \
+    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                                 \
+    {                                                                                                         \
         if (n_tokens < atomic_load_explicit(&kernel_amx_from_32, memory_order_relaxed))                       \
             kernel_avx512_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);               \
         else                                                                                                  \
-            product(&f, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                        \
+            tiles_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);                       \
     }
 FORMATS_32(PRODUCT)

@@ -4,9 +4,9 @@
  *
  * - BYTES: p = l + 256 h with l = p mod 256, 0 .. 255, and h = floor(p / 256), signed. |p| <= 32 * 128 = 4096 (Q6_K;
  *   IQ4_XS 127 * 32), so h is -16 .. 16. I = sum l x + 256 sum h x.
- * - HALVES: the scale is split instead, s = s0 + 8 s1 with 3 bits each: q s0 and q s1 are at most 31 * 7 = 217 (Q4_K 15
- * * 7) and unsigned. Two successive values, the bytes of a word, are multiplied at once, for the lower product does not
- *   reach the upper byte. I = sum q s0 x + 8 sum q s1 x.
+ * - HALVES: the scale is split instead, s = s0 + 8 s1 with 3 bits each: q s0 and q s1 are at most 31 * 7 = 217 (Q4_K
+ *   105) and unsigned. Two successive values, the bytes of a word, are multiplied at once, for the lower product does
+ *   not reach the upper byte. I = sum q s0 x + 8 sum q s1 x.
  * - WHOLE: p is a byte (Q2_K: 3 * 15); one product, two values at once.
  *
  * Each sum is exact modulo 2^32, so are its multiple and their sum, and I itself fits (quant/README.md). Activations
@@ -22,14 +22,14 @@
 #include "kernel/x86/avx512_formats256.h"
 
 #define CHUNKS 4 /* of 64 values, a tile's depth */
-#define FOUR 4   /* rows are unpacked four at a time */
+#define FOUR 4   /* rows are unpacked together, a header in each quarter of a register */
 
 enum planes_way { BYTES, HALVES, WHOLE };
 
 /* A block of 16 weight rows, unpacked. */
 struct planes {
     _Alignas(64) int8_t low[CHUNKS][16][64], high[CHUNKS][16][64];
-    _Alignas(64) int32_t mins[16][8];   /* pairs of words, of 16 sub-blocks (in_32: of 8, in the first 4) */
+    _Alignas(64) int32_t mins[16 * 8];  /* pairs of words, 8 a row, HALVES 4 (of 32 values each), without gaps */
     uint32_t halves[16];                /* d, and above it dmin */
     _Alignas(64) float d[16], dmin[16]; /* of those */
 };
@@ -89,7 +89,7 @@ AVX2_INLINE void unpack_row(const struct format *f, enum planes_way way, const u
     to->halves[r] = (uint16_t)avx2_load_i16(p + f->d_at);
     if (!f->min_at) return;
     to->halves[r] |= (uint32_t)avx2_load_i16(p + f->min_at) << 16;
-    _mm256_store_si256((__m256i *)(void *)to->mins[r], _mm256_cvtepi8_epi16(f->mins(p)));
+    _mm256_store_si256((__m256i *)(void *)(to->mins + 8 * r), _mm256_cvtepi8_epi16(f->mins(p)));
 }
 
 #define TIMES_32(v) v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v
@@ -104,8 +104,8 @@ AVX2_INLINE void unpack_row(const struct format *f, enum planes_way way, const u
 
 /* Where the two scales of chunk c of row i stand, of four rows with 16 bytes each. In memory: compilers make it of
  * shuffles otherwise, of which there are enough. */
-static const _Alignas(64) int8_t scales_of[FOUR][CHUNKS][64] = {ROW_SCALES(0), ROW_SCALES(16), ROW_SCALES(32),
-                                                                ROW_SCALES(48)};
+static const _Alignas(64) int8_t scale_places[FOUR][CHUNKS][64] = {ROW_SCALES(0), ROW_SCALES(16), ROW_SCALES(32),
+                                                                   ROW_SCALES(48)};
 
 /* A row's 64 values times both halves of the scales. */
 AVX2_INLINE void unpack_halves(const struct format *f, const uint8_t *p, size_t r, int c, const int8_t which[64],
@@ -138,15 +138,15 @@ AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR
     const __m512i three = _mm512_set1_epi8(7), scales_0 = _mm512_and_si512(six, three),
                   scales_1 = _mm512_and_si512(_mm512_srli_epi16(six, 3), three);
     for (int i = 0; i < FOUR; i++) {
-        unpack_halves(f, p[i], r + (size_t)i, 0, scales_of[i][0], scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, 1, scales_of[i][1], scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, 2, scales_of[i][2], scales_0, scales_1, to);
-        unpack_halves(f, p[i], r + (size_t)i, 3, scales_of[i][3], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 0, scale_places[i][0], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 1, scale_places[i][1], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 2, scale_places[i][2], scales_0, scales_1, to);
+        unpack_halves(f, p[i], r + (size_t)i, 3, scale_places[i][3], scales_0, scales_1, to);
     }
     const __m512i words =
         _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
     const __m512i mins = _mm512_shuffle_epi8(six, words);
-    avx512_store(to->mins[r / 2], mins); /* four pairs a row, of all rows without gaps */
+    avx512_store(to->mins + 4 * r, mins);
     _mm_storeu_si128((__m128i *)(void *)(to->halves + r),
                      _mm512_castsi512_si128(_mm512_permutexvar_epi32(
                          _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0), head)));
@@ -190,7 +190,7 @@ AVX2_INLINE void unpack_factors(const struct format *f, struct planes *p)
 /* ---- tokens ---- */
 
 /* Sums of 16 values, pairs of words, to sums of 32. */
-AVX2_INLINE void join_sums(__m512i sums[8])
+AVX2_INLINE void sums_of_32(__m512i sums[8])
 {
     const __m512i one = _mm512_set1_epi16(1), zero = _mm512_setzero_si512();
     for (int i = 0; i < 4; i++) {
@@ -208,7 +208,7 @@ AVX2_INLINE void turn(const struct format *f, enum planes_way way, const struct 
     __m512i rows[8];
     for (int i = 0; i < 8; i++) rows[i] = avx512_join(avx2_load(x[i].sums + 16 * b), avx2_load(x[i + 8].sums + 16 * b));
     avx512_transpose_halves(rows, to->sums);
-    if (way == HALVES) join_sums(to->sums);
+    if (way == HALVES) sums_of_32(to->sums);
 }
 
 /* ---- products ---- */
@@ -281,7 +281,7 @@ AVX2_INLINE void add_block(const struct format *f, enum planes_way way, const st
             const __m512 w_m = _mm512_set1_ps(w->dmin[r]);
             __m512i minima[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
             for (int k = 0; k < n_pairs; k++) {
-                const __m512i pair = _mm512_set1_epi32(way == HALVES ? w->mins[r / 2][r % 2 * 4 + k] : w->mins[r][k]);
+                const __m512i pair = _mm512_set1_epi32(w->mins[n_pairs * r + k]);
                 for (size_t i = 0; i < n_tiles; i++) minima[i] = _mm512_dpwssd_epi32(minima[i], sums[i][k], pair);
             }
             for (size_t i = 0; i < n_tiles; i++)
@@ -338,7 +338,8 @@ AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODU
         amx_tokens_at(&t, QUANT_FORM_256, acts, tokens, j, n_tokens, out, out_stride, out_rows);
         for (size_t r = 0, n_groups; r < n_rows; r += n_groups * AVX512_ROWS) {
             n_groups = amx_groups_at(g, w, stride, r, n_rows);
-            groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks, (uintptr_t)w + (n_rows + r) * stride);
+            groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks,
+                           (uintptr_t)w + (r + n_groups * AVX512_ROWS) * stride);
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)
                     amx_store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
@@ -355,21 +356,24 @@ AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODU
 #define WAY_q6_k BYTES
 #define WAY_iq4_xs BYTES
 
-#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs_32, scales_of, mins_of)      \
-    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                      \
-    {                                                                                              \
-        static const struct format f = {.block_bytes = bytes,                                      \
-                                        .d_at = half_at,                                           \
-                                        .min_at = minimum_at,                                      \
-                                        .offset = off,                                             \
-                                        .top = largest,                                            \
-                                        .in_32 = pairs_32,                                         \
-                                        .values = values_##name,                                   \
-                                        .scales = scales_of,                                       \
-                                        .mins = mins_of};                                          \
-        if (n_tokens < atomic_load_explicit(&kernel_amx_from_256, memory_order_relaxed))           \
-            kernel_avx512_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);    \
-        else                                                                                       \
-            product(&f, WAY_##name, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
+/* Few tokens leave before the frame is set up, which is large. */
+#define PRODUCT(name, bytes, half_at, minimum_at, off, largest, pairs_32, scales_of, mins_of)   \
+    static __attribute__((noinline)) void tiles_##name(AVX2_PRODUCT_ARGS)                       \
+    {                                                                                           \
+        static const struct format f = {.block_bytes = bytes,                                   \
+                                        .d_at = half_at,                                        \
+                                        .min_at = minimum_at,                                   \
+                                        .offset = off,                                          \
+                                        .values = values_##name,                                \
+                                        .scales = scales_of,                                    \
+                                        .mins = mins_of};                                       \
+        product(&f, WAY_##name, w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);  \
+    }                                                                                           \
+    void kernel_amx_##name(AVX2_PRODUCT_ARGS)                                                   \
+    {                                                                                           \
+        if (n_tokens < atomic_load_explicit(&kernel_amx_from_256, memory_order_relaxed))        \
+            kernel_avx512_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows); \
+        else                                                                                    \
+            tiles_##name(w, n_rows, acts, tokens, n_tokens, out, out_stride, out_rows);         \
     }
 FORMATS_256(PRODUCT)

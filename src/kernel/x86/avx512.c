@@ -1,5 +1,5 @@
 /* The AVX-512 and AMX tables. Formats with grids, ternary ones and NVFP4 go the way of AVX2, which every such processor
- * has; so do quantisation and the cache's encoding. */
+ * has; so do few tokens of Q4_K and Q5_K, quantisation and the cache's encoding. */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/x86.h"
 

@@ -15,7 +15,7 @@
 #include "kernel/x86/intrinsics.h"
 
 #define AVX512_ROWS 16
-#define AVX512_FEW 3   /* up to so many tokens go over the packed weights one after the other; to be measured */
+#define AVX512_FEW 3   /* up to so many tokens go over the packed weights one after the other; measured */
 #define AVX512_TILE 64 /* tokens for which one group of rows is unpacked once */
 #define AVX512_STEP 8  /* tokens together: that many independent chains of dpbusd */
 

@@ -139,7 +139,8 @@ void kernel_avx512_rows_many_q8_0(const void *w, size_t stride, size_t n_rows, c
     for (size_t i = 0; i < n_x || i % AVX512_STEP != 0; i++) t.x[i] = x[i < n_x ? i : n_x - 1];
     for (size_t r = 0; r < n_rows; r += AVX512_ROWS) {
         struct avx512_rows g = avx512_rows_at(w, stride, r, n_rows);
-        for (size_t i = 0; i < AVX512_ROWS; i++) avx2_prefetch_row(g.p[i] + AVX512_ROWS * stride, n / 32 * 34);
+        for (size_t i = 0; i < AVX512_ROWS; i++)
+            for (size_t line = 0; line < n / 32 * 34; line += 64) avx2_prefetch(g.p[i], AVX512_ROWS * stride + line);
         dot_tile(&f, &g, &t, n / 32, acc);
         for (size_t i = 0; i < n_x; i++) avx512_store_rows(out[i] + r, g.n, acc[i]);
     }

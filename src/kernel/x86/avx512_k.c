@@ -1,9 +1,10 @@
 /* AVX-512 products of the K formats and IQ4_XS.
  *
- * Few tokens: 64 values of a row in a register, dpbusd adds four products a lane, and the offset's part is taken off in
- * the lane. Then |lane| <= 4 * 127 * top. top <= 64 (all but IQ4_XS): that is at most 32512, so the lanes of two
- * registers are packed to words without saturating and dpwssd multiplies them with sub-scales and adds pairs; it is
- * modulo 2^32, with pairs of at most 2 * 32512 * 128. IQ4_XS multiplies lanes of 32 bits.
+ * Few tokens (of Q4_K and Q5_K they go over AVX2, see below): 64 values of a row in a register, dpbusd adds four
+ * products a lane, and the offset's part is taken off in the lane. Then |lane| <= 4 * 127 * top. top <= 64 (all but
+ * IQ4_XS): that is at most 32512, so the lanes of two registers are packed to words without saturating and dpwssd
+ * multiplies them with sub-scales and adds pairs; it is modulo 2^32, with pairs of at most 2 * 32512 * 128. IQ4_XS
+ * multiplies lanes of 32 bits.
  *
  * Many tokens: 16 rows are unpacked once a block and turned so that a lane holds a row's 4 successive values. The sum
  * of 16 values is at most 16 * 127 * top in magnitude, with the offset's part as its beginning. top <= 16 (Q2_K, Q3_K,

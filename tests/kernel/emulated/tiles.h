@@ -24,7 +24,6 @@ size_t emulated_tiles_begun(void);
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbssd
-#undef _tile_dpbsud
 #undef _tile_dpbusd
 #define _tile_loadconfig(config) emulated_tile_loadconfig(config)
 #define _tile_release() emulated_tile_release()
@@ -32,7 +31,6 @@ size_t emulated_tiles_begun(void);
 #define _tile_loadd(t, at, stride) emulated_tile_loadd(t, at, stride)
 #define _tile_stored(t, at, stride) emulated_tile_stored(t, at, stride)
 #define _tile_dpbssd(c, a, b) emulated_tile_dot(c, a, b, true, true)
-#define _tile_dpbsud(c, a, b) emulated_tile_dot(c, a, b, true, false)
 #define _tile_dpbusd(c, a, b) emulated_tile_dot(c, a, b, false, true)
 
 #endif
