@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define SPINS_MAX 3000                /* pauses before sleeping: some tens of microseconds */
-#define STACK_BYTES ((size_t)1 << 19) /* K3: attention and tiles of products take up to 160 KiB of it */
+#define STACK_BYTES ((size_t)1 << 20) /* K3; half is for thread-local data, of which sanitizers keep much */
 
 struct waiters {
     atomic_uint sleeping;
