@@ -349,7 +349,7 @@ static void test_several_queries(void **state)
     static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_Q8_0};
     static const size_t sizes[] = {1, 7, 8, 15, 16, 17, 24, 33, 64, 71, 80, 96, 100, 128, 192, 256, 257, 512, 575, 576};
     static struct many m;
-    const size_t step = getenv("SLUICE_TEST_COMPACT") ? 5 : 1;
+    const size_t step = getenv("SLUICE_TEST_COMPACT") ? 11 : 1;
     uint64_t seed = 77;
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
