@@ -11,7 +11,7 @@ The runs of the programs alternate; the table gives medians, and the ratio of ea
 --warm touches so much memory before every run. A virtual machine that gives free memory back to its host (free page reporting) has to fetch it again at
 the first touch, at a fraction of a GB/s here; on a machine of one's own it is simply there.
 """
-import argparse, json, os, re, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, re, shutil, statistics, subprocess, sys, tempfile, time
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 TEXT = ("The old harbour lay quiet under the morning fog while the fishermen mended their nets and spoke of the storm that had taken two boats "
@@ -152,7 +152,7 @@ def main():
     a = ap.parse_args()
     for name in ("model", "sluice", "llama", "ik"):
         if getattr(a, name):
-            setattr(a, name, os.path.abspath(getattr(a, name)))
+            setattr(a, name, os.path.abspath(shutil.which(getattr(a, name)) or getattr(a, name)))
     if os.path.getsize(a.model) % 512:
         sys.exit(f"peers: a loop device would cut the end of {a.model} off; pad it first: truncate -s %4096 {a.model}")
     words = (TEXT * (a.words // len(TEXT.split()) + 1)).split()[: a.words]

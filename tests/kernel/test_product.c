@@ -213,33 +213,35 @@ static void test_negative_zero(void **state)
     }
 }
 
-/* More tokens and rows than any tile, both sides of a tile's edge, and a row long enough for every unrolled loop. */
-static void test_large(void **state)
+/* Products of the types, at most n_rows[0] rows of n values and n_tokens[0] tokens, the largest of their lists, against
+ * the scalar ones: rows[i] with tokens[i], or with `all` each with each. */
+static void compare_sizes(const uint32_t *types, size_t n_types, size_t n, const size_t *rows, size_t n_rows,
+                          const size_t *tokens, size_t n_tokens, bool all, uint64_t seed)
 {
-    enum { N = 1024, ROWS = 139, TOKENS = 150 };
-    static const size_t rows[] = {139, 128, 129, 136, 65}, tokens[] = {150, 63, 64, 65, 66};
-    uint64_t seed = 3;
-    float *x = must_alloc(TOKENS * N * sizeof *x), *a = must_alloc(TOKENS * ROWS * sizeof *a),
-          *b = must_alloc(TOKENS * ROWS * sizeof *b);
-    void *forms = aligned_alloc(64, kernel_acts_bytes(N, TOKENS));
-    for (size_t i = 0; i < TOKENS * N; i++) x[i] = random_float(&seed);
+    const size_t most_rows = rows[0], most_tokens = tokens[0];
+    float *x = must_alloc(most_tokens * n * sizeof *x), *a = must_alloc(most_tokens * most_rows * sizeof *a),
+          *b = must_alloc(most_tokens * most_rows * sizeof *b);
+    void *forms = aligned_alloc(64, kernel_acts_bytes(n, most_tokens));
+    for (size_t i = 0; i < most_tokens * n; i++) x[i] = random_float(&seed);
     struct kernel_acts acts;
-    kernel_acts_place(&acts, x, N, TOKENS, forms);
+    kernel_acts_place(&acts, x, n, most_tokens, forms);
     for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++)
-        scalar_table()->quantize(f, x, TOKENS * N, acts.q[f], acts.d[f], acts.sums[f]);
-    for (size_t i = 0; i < N_ALL_TYPES; i++) {
-        const struct quant_type *t = quant_type(all_types[i]);
-        uint8_t *w = must_alloc(ROWS * quant_row_bytes(t, N));
-        fill_weights(TAME, t->id, w, ROWS * N / t->block_len, &seed);
-        scalar_table()->product[t->id](w, ROWS, &acts, NULL, TOKENS, a, ROWS, NULL);
+        scalar_table()->quantize(f, x, most_tokens * n, acts.q[f], acts.d[f], acts.sums[f]);
+    for (size_t i = 0; i < n_types; i++) {
+        const struct quant_type *t = quant_type(types[i]);
+        uint8_t *w = must_alloc(most_rows * quant_row_bytes(t, n));
+        fill_weights(TAME, t->id, w, most_rows * n / t->block_len, &seed);
+        scalar_table()->product[t->id](w, most_rows, &acts, NULL, most_tokens, a, most_rows, NULL);
         for (const char *const *name = other_levels; *name; name++) {
             const struct kernel_table *level = level_table(*name);
             if (!level || !is_own(level, t->id)) continue;
-            for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-                memset(b, 0xff, TOKENS * ROWS * sizeof *b);
-                level->product[t->id](w, rows[k], &acts, NULL, tokens[k], b, ROWS, NULL);
-                for (size_t j = 0; j < tokens[k]; j++) expect_same(b + j * ROWS, a + j * ROWS, rows[k], t->name);
-            }
+            for (size_t r = 0; r < n_rows; r++)
+                for (size_t k = all ? 0 : r; k < (all ? n_tokens : r + 1); k++) {
+                    memset(b, 0xff, most_tokens * most_rows * sizeof *b);
+                    level->product[t->id](w, rows[r], &acts, NULL, tokens[k], b, most_rows, NULL);
+                    for (size_t j = 0; j < tokens[k]; j++)
+                        expect_same(b + j * most_rows, a + j * most_rows, rows[r], t->name);
+                }
         }
         free(w);
     }
@@ -249,42 +251,19 @@ static void test_large(void **state)
     free(forms);
 }
 
+/* More tokens and rows than any tile, both sides of a tile's edge, and a row long enough for every unrolled loop. */
+static void test_large(void **state)
+{
+    static const size_t rows[] = {139, 128, 129, 136, 65}, tokens[] = {150, 63, 64, 65, 66};
+    compare_sizes(all_types, N_ALL_TYPES, 1024, rows, 5, tokens, 5, false, 3);
+}
+
 /* More rows than a kernel takes at once, and numbers of tokens at which it changes its way. */
 static void test_tall(void **state)
 {
-    enum { N = 512, ROWS = 785, TOKENS = 49 };
     static const uint32_t types[] = {QUANT_Q2_K, QUANT_Q4_K, QUANT_Q6_K, QUANT_Q4_1, QUANT_Q8_0};
     static const size_t rows[] = {785, 401, 384, 9}, tokens[] = {49, 48, 33, 17, 16, 5, 4};
-    uint64_t seed = 5;
-    float *x = must_alloc(TOKENS * N * sizeof *x), *a = must_alloc(TOKENS * ROWS * sizeof *a),
-          *b = must_alloc(TOKENS * ROWS * sizeof *b);
-    void *forms = aligned_alloc(64, kernel_acts_bytes(N, TOKENS));
-    for (size_t i = 0; i < TOKENS * N; i++) x[i] = random_float(&seed);
-    struct kernel_acts acts;
-    kernel_acts_place(&acts, x, N, TOKENS, forms);
-    for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS; f++)
-        scalar_table()->quantize(f, x, TOKENS * N, acts.q[f], acts.d[f], acts.sums[f]);
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const struct quant_type *t = quant_type(types[i]);
-        uint8_t *w = must_alloc(ROWS * quant_row_bytes(t, N));
-        fill_weights(TAME, t->id, w, ROWS * N / t->block_len, &seed);
-        scalar_table()->product[t->id](w, ROWS, &acts, NULL, TOKENS, a, ROWS, NULL);
-        for (const char *const *name = other_levels; *name; name++) {
-            const struct kernel_table *level = level_table(*name);
-            if (!level || !is_own(level, t->id)) continue;
-            for (size_t k = 0; k < sizeof rows / sizeof rows[0] * (sizeof tokens / sizeof tokens[0]); k++) {
-                const size_t n_rows = rows[k % 4], n_tokens = tokens[k / 4];
-                memset(b, 0xff, TOKENS * ROWS * sizeof *b);
-                level->product[t->id](w, n_rows, &acts, NULL, n_tokens, b, ROWS, NULL);
-                for (size_t j = 0; j < n_tokens; j++) expect_same(b + j * ROWS, a + j * ROWS, n_rows, t->name);
-            }
-        }
-        free(w);
-    }
-    free(x);
-    free(a);
-    free(b);
-    free(forms);
+    compare_sizes(types, 5, 512, rows, 4, tokens, 7, true, 5);
 }
 
 int main(void)

@@ -1,15 +1,14 @@
-/* Private to x86/: int8 tiles. Needs AMX-TILE, AMX-INT8 and AVX512-VBMI (which every such
- * processor has) beside what avx512.h needs, and a process that may use tile
- * registers (os_cpu has asked).
+/* Private to x86/: int8 tiles. Needs AMX-TILE, AMX-INT8 and AVX512-VBMI (which every such processor has) beside what
+ * avx512.h needs, and a process that may use tile registers (os_cpu has asked).
  *
  * A product sets up the tile registers of its thread when it begins and gives them up when it ends (amx_begin,
  * amx_end): every worker that computes a product does so for itself, nothing has to be set up when a thread starts, and
  * between products the system has no tiles to save at a switch.
  *
  * Tiles here: A holds 16 weight rows, each 4 n values (or a byte of their products with sub-scales) in order, so that
- * weights need no turning. B holds n rows of 16
- * lanes, lane t of row i being activations 4i .. 4i + 3 of token t, turned once for AMX_GROUPS groups of rows. C += A B
- * is then 16 weight rows by 16 tokens. The sums are exact modulo 2^32; nothing saturates. */
+ * weights need no turning. B holds n rows of 16 lanes, lane t of row i being activations 4i .. 4i + 3 of token t,
+ * turned once for AMX_GROUPS groups of rows. C += A B is then 16 weight rows by 16 tokens. The sums are exact modulo
+ * 2^32; nothing saturates. */
 #ifndef KERNEL_X86_AMX_H
 #define KERNEL_X86_AMX_H
 

@@ -156,7 +156,7 @@ AVX2_INLINE void unpack_four(const struct format *f, const uint8_t *const p[FOUR
 struct ahead {
     const struct avx512_rows *g; /* NULL: nothing to be unpacked */
     size_t at;                   /* offset of the block */
-    uintptr_t fetch;             /* what will be wanted by a later call: fetched in order, so much as is unpacked */
+    uintptr_t fetch;             /* of the rows behind these: fetched in order, so much as is unpacked */
     struct planes *to;
     size_t row;
 };
