@@ -458,6 +458,12 @@ static void put_empty(struct arena *a, uint32_t frame)
     a->empty = frame;
 }
 
+/* Slots that the frame may have under the limit. */
+static uint64_t room_for(const struct arena *a, const struct arena_chunk *frame, uint32_t slot_bytes)
+{
+    return (a->limit_bytes - a->committed_bytes + frame->bytes) / slot_bytes;
+}
+
 /* One more chunk for the class, of at most n_max slots. False: the limit, no frame, or refused by the system, which is
  * then not asked for more. */
 static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
@@ -468,9 +474,13 @@ static bool grow_once(struct arena *a, uint32_t class_index, uint32_t n_max)
     uint32_t n = class->fit < n_max ? class->fit : n_max;
     if (chunk == ARENA_NONE) return false;
     struct arena_chunk *h = &a->chunks[chunk];
-    const bool prepared = h->bytes && !arena_is_coming(a, chunk);
-    uint64_t room = (a->limit_bytes - a->committed_bytes + h->bytes) / slot_bytes;
     if (n > class->shape->n_experts - arena_usable(class)) n = class->shape->n_experts - arena_usable(class);
+    if (room_for(a, h, slot_bytes) < n && arena_coming_unused(a)) {
+        os_touch_wait(a->config.toucher);
+        arena_settle(a);
+    }
+    const bool prepared = h->bytes && !arena_is_coming(a, chunk);
+    const uint64_t room = room_for(a, h, slot_bytes);
     if (n > room) n = (uint32_t)room;
     uint64_t bytes = (uint64_t)n * slot_bytes;
     if (bytes > h->bytes && !may_grow(a, class, bytes - h->bytes)) {

@@ -31,6 +31,15 @@ bool arena_settle(struct arena *a)
     return true;
 }
 
+bool arena_coming_unused(const struct arena *a)
+{
+    for (uint32_t i = a->coming; i < a->coming + a->n_coming; i++) {
+        const struct arena_chunk *h = &a->chunks[i];
+        if (h->n_slots && h->bytes > arena_chunk_bytes(a, h)) return true;
+    }
+    return false;
+}
+
 /* Commits the empty frame, or as much of it as whole slots of any class are under the limit. */
 static bool commit(struct arena *a, uint32_t frame)
 {

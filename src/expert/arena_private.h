@@ -20,6 +20,9 @@ uint8_t *arena_frame_memory(const struct arena *a, uint32_t chunk);
 bool arena_is_coming(const struct arena *a, uint32_t chunk);
 /* Whether nothing is being touched any more; what was to wait for that is done then. */
 bool arena_settle(struct arena *a);
+/* Whether frames that were taken while they were being touched still have memory that their slots do not use: it goes
+ * back when that has ended. */
+bool arena_coming_unused(const struct arena *a);
 /* Memory is there for the asking, as far as was seen last: then it is better taken now than later. */
 bool arena_comes_quickly(const struct arena *a);
 /* Returns what a chunk does not fill of its frame; if that cannot be, it stays counted. */

@@ -75,6 +75,23 @@ static void test_all_of_the_limit(void **state)
         }
 }
 
+/* A frame that is taken while it is being touched is cut to its slots only then: until that what is left over counts,
+ * and at the limit nobody loses an expert for it. */
+static void test_taken_while_it_comes(void **state)
+{
+    struct cache_rig r;
+    begin(&r, 3, true);
+    r.fault.populate_ms = 2;
+    assert_int_equal(rig_cache(&r, POLICY_LRU, expert_cache_full_bytes(r.catalog)), 0);
+    for (int i = 0; i < 2; i++) {
+        (void)expert_cache_prepare(r.cache);
+        want_all(&r);
+        assert_int_equal(rig_stats(&r).resident, r.n_layers * RIG_EXPERTS);
+        assert_int_equal(rig_stats(&r).evictions, 0);
+    }
+    rig_end(&r);
+}
+
 /* What nobody has taken goes back first: no expert leaves for it. */
 static void test_unused_memory_goes_first(void **state)
 {
@@ -154,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_the_limit),
+        cmocka_unit_test(test_taken_while_it_comes),
         cmocka_unit_test(test_unused_memory_goes_first),
         cmocka_unit_test(test_whoever_watches_is_asked),
         cmocka_unit_test(test_without),

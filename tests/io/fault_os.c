@@ -196,6 +196,7 @@ static int fault_populate(void *user, void *at, size_t bytes)
 {
     struct fault_os *f = user;
     __atomic_add_fetch(&f->n_populated, 1, __ATOMIC_RELAXED); /* from a thread of its own */
+    if (f->populate_ms) nanosleep(&(struct timespec){.tv_nsec = (long)f->populate_ms * 1000000}, NULL);
     if (f->populate_error) return -f->populate_error;
     return f->real->populate(f->real->user, at, bytes);
 }

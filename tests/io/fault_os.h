@@ -62,6 +62,7 @@ struct fault_os {
     /* positive errnos; 0: the call works. Set them before the call, from the owner's thread. */
     int open_error, open_direct_error, info_error;
     int reserve_error, commit_error, lock_error, populate_error;
+    uint32_t populate_ms; /* that bringing memory in takes longer */
     /* Of files that are written: the call fails once so many of its kind have worked. From any thread. */
     int create_error, write_error, sync_error, rename_error, remove_error;
     unsigned writes_good;
