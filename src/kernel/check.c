@@ -10,7 +10,7 @@
 
 #define N 512     /* two blocks of the longest format */
 #define ROWS 17   /* a group of 16 rows, or two of 8, and a rest */
-#define TOKENS 17 /* tiles begin at 16 */
+#define TOKENS 49 /* four tiles of 16: two pairs */
 #define COMPARED 5
 #define ROW_BYTES_MAX (N * sizeof(float))
 #define D_HEAD 96
@@ -78,8 +78,8 @@ static void random_block(const struct quant_type *type, uint8_t *block, uint64_t
 
 static bool check_product(struct check *c, const struct quant_type *type)
 {
-    static const size_t counts[] = {TOKENS, 5, 1};
-    static const uint32_t compared[COMPARED] = {0, 1, 4, 11, 16};
+    static const size_t counts[] = {TOKENS, 17, 5, 1}; /* tiles begin at 16 */
+    static const uint32_t compared[COMPARED] = {0, 1, 4, 16, 48};
     if (type->block_len == 1) {
         float row[N];
         for (size_t r = 0; r < ROWS; r++) {
