@@ -16,8 +16,9 @@
  *
  * While the tiles multiply one group's block, the vectors unpack the next: its rows stand between the tile instructions
  * of the present one (struct ahead), because the processor looks no further ahead. Measured on a Sapphire Rapids class
- * processor: loads, additions, shifts and shuffles go on beside tile products, vector multiplications (fma among them)
- * hardly do, so adding up a block's results between tile instructions as well gained nothing. */
+ * processor: loads, additions, shifts and shuffles go on beside tile products, vector multiplications of 512 bits (fma
+ * among them) at half their rate; adding up a block's results between tile instructions as well gained nothing
+ * (docs/BENCHMARKS.md, "Computing alone, AVX-512 and AMX"). */
 #include "kernel/x86/amx.h"
 #include "kernel/x86/avx512_formats256.h"
 
