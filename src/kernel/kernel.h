@@ -37,6 +37,8 @@ struct kernel_acts {
     int8_t *q[QUANT_FORMS];     /* [n_tokens][n] */
     float *d[QUANT_FORMS];      /* [n_tokens][n / block] */
     int16_t *sums[QUANT_FORMS]; /* [n_tokens][n / 16] */
+    const void *next_weights;   /* of a product: weights that follow its own, which it may fetch meanwhile; NULL: those
+                                   behind its rows */
 };
 
 #define KERNEL_QUERIES_MAX 32

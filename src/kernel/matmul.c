@@ -157,13 +157,19 @@ static void chunk_rows(const struct target *t, size_t base, const size_t edges[2
     *end = rows[1];
 }
 
-static void product_rows(const struct matmul_job *j, const struct target *t, const struct kernel_weight *w, float *out,
-                         size_t begin, size_t end)
+static const char *row_at(const struct kernel_weight *w, size_t row)
 {
-    const size_t row_bytes = quant_row_bytes(w->type, w->n_in);
+    return (const char *)w->data + row * quant_row_bytes(w->type, w->n_in);
+}
+
+/* next: what the worker wants behind these rows. */
+static void product_rows(const struct matmul_job *j, const struct target *t, const struct kernel_weight *w, float *out,
+                         size_t begin, size_t end, const void *next)
+{
     for (size_t t0 = 0; t0 < t->n_tokens; t0 += TOKENS_A_TILE) {
         const size_t n = t->n_tokens - t0 < TOKENS_A_TILE ? t->n_tokens - t0 : TOKENS_A_TILE;
         struct kernel_acts part = *t->acts;
+        part.next_weights = t0 + n < t->n_tokens ? row_at(w, begin) : next;
         const size_t skip = t->tokens ? 0 : t->first + t0;
         part.x += skip * part.n;
         for (enum quant_form f = QUANT_FORM_32; f < QUANT_FORMS && skip; f++) {
@@ -172,9 +178,9 @@ static void product_rows(const struct matmul_job *j, const struct target *t, con
             part.d[f] += skip * (part.n / quant_form_len(f));
             part.sums[f] += skip * (part.n / 16);
         }
-        j->table->product[w->type->id](
-            (const char *)w->data + begin * row_bytes, end - begin, &part, t->tokens ? t->tokens + t0 : NULL, n,
-            out + begin + (t->out_rows ? 0 : t0 * w->n_out), w->n_out, t->out_rows ? t->out_rows + t0 : NULL);
+        j->table->product[w->type->id](row_at(w, begin), end - begin, &part, t->tokens ? t->tokens + t0 : NULL, n,
+                                       out + begin + (t->out_rows ? 0 : t0 * w->n_out), w->n_out,
+                                       t->out_rows ? t->out_rows + t0 : NULL);
     }
 }
 
@@ -193,12 +199,18 @@ static void join(const struct kernel_table *t, const struct kernel_glu *glu, siz
     t->act_mul(glu->act, glu->limit, gate, up, n, gate);
 }
 
-/* Rows of a target, gate and up of the same ones by the same worker. */
+/* Rows of a target, gate and up of the same ones by the same worker; then come the rows behind them, or another target.
+ */
 static void target_rows(const struct matmul_job *j, const struct target *t, size_t begin, size_t end)
 {
     const size_t n_out = t->w->n_out;
-    product_rows(j, t, t->w, t->out, begin, end);
-    if (t->up) product_rows(j, t, t->up, t->out_up, begin, end);
+    const void *next = NULL;
+    if (end < n_out)
+        next = row_at(t->w, end);
+    else if (t + 1 < j->targets + j->n_targets)
+        next = t[1].w->data;
+    product_rows(j, t, t->w, t->out, begin, end, t->up ? row_at(t->up, begin) : next);
+    if (t->up) product_rows(j, t, t->up, t->out_up, begin, end, next);
     for (size_t i = 0; i < t->n_tokens && (t->up || t->bias); i++) {
         float *out = t->out + (t->out_rows ? t->out_rows[i] : i) * n_out + begin;
         if (t->bias) j->table->add(out, t->bias + begin, end - begin);

@@ -140,6 +140,14 @@ AVX2_INLINE void amx_store(const struct avx512_rows *g, const __m512 acc[16], fl
     for (size_t i = 0; i < n; i++) avx512_store_rows(out[i] + first_row, g->n, _mm512_castsi512_ps(turned[i]));
 }
 
+/* Where the weights are that are wanted behind rows up to `row`. */
+AVX2_INLINE uintptr_t amx_next_weights(const void *w, size_t stride, size_t row, size_t n_rows,
+                                       const struct kernel_acts *acts)
+{
+    const bool last = row >= n_rows && acts->next_weights;
+    return last ? (uintptr_t)acts->next_weights : (uintptr_t)w + row * stride;
+}
+
 /* Fetches the n bytes at `at`, which the next rows in memory will want, to where they do not push out what is being
  * worked on. Returns what follows them. In order, so that the processor's own fetching follows; where nothing is mapped
  * it does nothing. */

@@ -340,7 +340,7 @@ AVX2_INLINE void product(const struct format *f, enum planes_way way, AVX2_PRODU
         for (size_t r = 0, n_groups; r < n_rows; r += n_groups * AVX512_ROWS) {
             n_groups = amx_groups_at(g, w, stride, r, n_rows);
             groups_product(f, way, &s, g, n_groups, t.x, t.n, n_blocks,
-                           (uintptr_t)w + (r + n_groups * AVX512_ROWS) * stride);
+                           amx_next_weights(w, stride, r + n_groups * AVX512_ROWS, n_rows, acts));
             for (size_t k = 0; k < n_groups; k++)
                 for (size_t i = 0; i < t.n; i += AMX_TOKENS)
                     amx_store(&g[k], s.acc[k][i / AMX_TOKENS], t.out + i, t.n - i < AMX_TOKENS ? t.n - i : AMX_TOKENS,
