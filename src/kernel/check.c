@@ -78,7 +78,8 @@ static void random_block(const struct quant_type *type, uint8_t *block, uint64_t
 
 static bool check_product(struct check *c, const struct quant_type *type)
 {
-    static const size_t counts[] = {TOKENS, 17, 5, 1}; /* tiles begin at 16 */
+    static const size_t counts[] = {TOKENS, 17, 5, 1};
+    const size_t first = c->level->many_rows ? 0 : 1; /* kernels with tiles of tokens, which begin at 16 */
     static const uint32_t compared[COMPARED] = {0, 1, 4, 16, 48};
     if (type->block_len == 1) {
         float row[N];
@@ -98,7 +99,7 @@ static bool check_product(struct check *c, const struct quant_type *type)
     }
     float want[COMPARED][ROWS], got[TOKENS][ROWS];
     c->reference->product[type->id](c->w, ROWS, &acts, compared, COMPARED, want[0], ROWS, NULL);
-    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+    for (size_t k = first; k < sizeof counts / sizeof counts[0]; k++) {
         memset(got, 0xff, sizeof got);
         c->level->product[type->id](c->w, ROWS, &acts, NULL, counts[k], got[0], ROWS, NULL);
         for (size_t i = 0; i < COMPARED && compared[i] < counts[k]; i++)
