@@ -159,6 +159,12 @@ bool expert_ready(const struct expert_cache *c, uint32_t *expert)
     return c->arena.slots[item->slot].state != SLOT_READING;
 }
 
+bool expert_all_here(const struct expert_cache *c)
+{
+    const struct want *w = &c->want;
+    return w->active && !w->status && w->ready_end == w->n;
+}
+
 enum sluice_status expert_finish(struct expert_cache *c, struct expert_view *view, struct sluice_error *err)
 {
     const struct item *item = view_item(c, view);

@@ -14,10 +14,10 @@
  *         expert_give(c, &view);
  *     }
  *
- * n may exceed what the cache holds: reads go out as slots become free (waves); a caller therefore holds at most top-k
- * views at once. Each wanted expert is read at most once a want. A failed take or finish repeats its error until
- * expert_abort. After an error or a cancel, expert_abort ends the layer: pinned views are released, reads in flight
- * finish into their slots or are set aside. */
+ * n may exceed what the cache holds: reads go out as slots become free (waves); a caller who holds views therefore
+ * takes another only below top-k of them or where expert_ready says so. Each wanted expert is read at most once a want.
+ * A failed take or finish repeats its error until expert_abort. After an error or a cancel, expert_abort ends the
+ * layer: pinned views are released, reads in flight finish into their slots or are set aside. */
 #ifndef EXPERT_CACHE_H
 #define EXPERT_CACHE_H
 
@@ -91,6 +91,8 @@ enum sluice_status expert_want(struct expert_cache *c, uint32_t layer, const uin
 enum sluice_status expert_take(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
 /* Whether the next take would return at once with an expert that is there as a whole; then *expert names it. */
 bool expert_ready(const struct expert_cache *c, uint32_t *expert);
+/* Whether none of the wanted experts waits for a slot or for its first parts: no take will wait. */
+bool expert_all_here(const struct expert_cache *c);
 enum sluice_status expert_finish(struct expert_cache *c, struct expert_view *view, struct sluice_error *err);
 void expert_give(struct expert_cache *c, const struct expert_view *view);
 void expert_abort(struct expert_cache *c);

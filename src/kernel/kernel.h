@@ -146,7 +146,7 @@ void kernel_matmul_many(const struct kernel_ctx *k, const struct kernel_weight *
  *    The scales are the file's optional per-expert factors; 1 where it has none (multiplying by 1 changes no bit).
  * 2. out[out_rows[j]][n_embd] = down hidden[j]. hidden acts are quantised inside.
  * Rows of hidden, scratch_up and the hidden acts: the first expert's n, then the second's, and so on. */
-#define KERNEL_EXPERTS_MAX 8
+#define KERNEL_EXPERTS_MAX 32
 struct kernel_glu {
     enum kernel_act act;
     float limit;                      /* of the clamped ones */

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Bytes of weights times rows, of a batch of experts: with more, a dispatch costs little beside its work, and whoever
- * reads has waited long enough. About a millisecond. */
+/* Bytes of weights times rows, of a batch of experts while others are still to be read: whoever reads has waited long
+ * enough then. A quarter of a millisecond with tiles, about a whole one without. */
 #define WORK_TOGETHER ((uint64_t)64 << 20)
 #define TOKENS_TOLD_ALONE 32 /* with fewer, telling of their choices costs less than waking the workers */
 
@@ -161,8 +161,9 @@ static uint64_t bytes_of(const struct kernel_expert *e)
            quant_row_bytes(e->down.type, e->down.n_in) * e->down.n_out;
 }
 
-/* The next expert and, while they are there as a whole and have little work, those that follow: together they need two
- * dispatches instead of two each. Returns in *n how many they were. */
+/* The next expert and, while they are there as a whole, those that follow: together they need two dispatches instead of
+ * two each, at whose ends workers wait for one another. Where others are still to be read, only as many as have little
+ * work. Returns in *n how many they were. */
 static enum sluice_status run_experts(struct moe_job *job, const struct kernel_acts *acts, uint32_t n_left, uint32_t *n,
                                       struct sluice_error *err)
 {
@@ -179,8 +180,8 @@ static enum sluice_status run_experts(struct moe_job *job, const struct kernel_a
         describe(job, &views[*n], rows, &experts[*n]);
         work += experts[*n].n * bytes_of(&experts[*n]);
         rows += (uint32_t)experts[(*n)++].n;
-    } while (*n < n_left && *n < KERNEL_EXPERTS_MAX && work < WORK_TOGETHER && expert_ready(r->cache, &next) &&
-             rows + sc->groups[next].n <= sc->chunk);
+    } while (*n < n_left && *n < KERNEL_EXPERTS_MAX && (work < WORK_TOGETHER || expert_all_here(r->cache)) &&
+             expert_ready(r->cache, &next) && rows + sc->groups[next].n <= sc->chunk);
     kernel_experts_glu(&r->kernel, experts, *n, acts, sc->gate, sc->up);
     for (uint32_t i = 0; i < *n; i++)
         if ((st = expert_finish(r->cache, &views[i], err))) return st;

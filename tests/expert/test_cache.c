@@ -59,7 +59,10 @@ static void check_walk(struct walk *w)
 static void walk_take(struct walk *w)
 {
     struct expert_view *v = &w->held[w->n_held];
+    uint32_t next;
+    const bool ready = expert_ready(w->rig->cache, &next);
     if (expert_take(w->rig->cache, v, &w->rig->err)) fail_msg("take: %s", w->rig->err.message);
+    if (ready) assert_int_equal(v->expert, next);
     w->n_held++;
     w->n_taken++;
     assert_true(v->expert < RIG_EXPERTS && !w->taken[v->expert]);
@@ -107,6 +110,8 @@ static void walk_want(struct walk *w)
     if (!settled) /* more may have arrived meanwhile */
         for (uint32_t i = 0; i < w->n; i++) w->was_there[w->ids[i]] = false;
     check_walk(w);
+    bool all_here = expert_all_here(r->cache);
+    if (settled) assert_int_equal(all_here, n_there == w->n);
 
     w->n_taken = w->n_held = 0;
     uint32_t n_given = 0;
@@ -130,7 +135,11 @@ static void walk_want(struct walk *w)
         }
         if (shape_below(&w->random, 3) == 0) expert_pump(r->cache);
         check_walk(w);
+        if (n_given == w->n) break;
+        assert_true(!all_here || expert_all_here(r->cache)); /* it stays so */
+        all_here = expert_all_here(r->cache);
     }
+    assert_false(n_given == w->n && expert_all_here(r->cache)); /* nothing is wanted any more */
     if (n_given < w->n) {
         expert_abort(r->cache);
         w->n_held = 0;
@@ -289,6 +298,30 @@ static void test_waves(void **state)
         assert_int_equal(rig_stats(&r).committed_bytes, expert_cache_floor_bytes(r.catalog));
         rig_end(&r);
     }
+}
+
+/* While some of the wanted have no slot, not all are here; the last ones are at some time. */
+static void test_all_here(void **state)
+{
+    (void)state;
+    struct cache_rig r;
+    rig_init(&r, 1);
+    rig_open(&r, IO_SYNC, false, 0);
+    assert_int_equal(rig_cache(&r, POLICY_LRU, expert_cache_floor_bytes(r.catalog)), SLUICE_OK);
+    uint32_t ids[RIG_EXPERTS], n_slots = RIG_USED + 1, seen = 0;
+    for (uint32_t i = 0; i < RIG_EXPERTS; i++) ids[i] = i;
+    assert_int_equal(expert_want(r.cache, r.layers[0], ids, RIG_EXPERTS, &r.err), SLUICE_OK);
+    for (uint32_t left = RIG_EXPERTS; left > 0; left--) {
+        struct expert_view view;
+        if (left > n_slots) assert_false(expert_all_here(r.cache));
+        assert_int_equal(expert_take(r.cache, &view, &r.err), SLUICE_OK);
+        seen += expert_all_here(r.cache);
+        assert_int_equal(expert_finish(r.cache, &view, &r.err), SLUICE_OK);
+        expert_give(r.cache, &view);
+    }
+    assert_true(seen > 0);
+    assert_false(expert_all_here(r.cache));
+    rig_end(&r);
 }
 
 /* ---- chunks change class ---- */
@@ -497,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_one_class_is_the_naive_cache),
         cmocka_unit_test(test_waves),
+        cmocka_unit_test(test_all_here),
         cmocka_unit_test(test_chunks_change_class),
         cmocka_unit_test(test_below_the_floor),
         cmocka_unit_test(test_dense_model),

@@ -202,7 +202,7 @@ static void expert_by_hand(const struct kernel_weight w[3], const float scales[2
 static void check_experts(const uint32_t types[3], size_t n_embd, size_t n_ff, const size_t *counts, size_t n_experts,
                           const float scales[2])
 {
-    enum { CHUNK = 160 };
+    enum { CHUNK = 192 };
     uint64_t seed = n_ff + n_experts + counts[0];
     struct kernel_expert experts[KERNEL_EXPERTS_MAX] = {{.n = 0}};
     void *data[KERNEL_EXPERTS_MAX][3];
@@ -281,8 +281,14 @@ static void test_experts(void **state)
     static const float plain[2] = {1, 1};
     static const uint32_t same[3] = {QUANT_Q4_K, QUANT_Q4_K, QUANT_Q4_K},
                           mixed[3] = {QUANT_Q5_K, QUANT_Q8_0, QUANT_F16};
-    static const size_t ones[KERNEL_EXPERTS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1}, many[4] = {1, 65, 9, 33}, one[1] = {3};
+    static const size_t many[4] = {1, 65, 9, 33}, one[1] = {3};
+    size_t ones[KERNEL_EXPERTS_MAX], few[KERNEL_EXPERTS_MAX];
+    for (size_t i = 0; i < KERNEL_EXPERTS_MAX; i++) {
+        ones[i] = 1;
+        few[i] = 1 + 37 * i % 9;
+    }
     check_experts(same, 256, 256, ones, KERNEL_EXPERTS_MAX, plain);
+    check_experts(same, 256, 512, few, KERNEL_EXPERTS_MAX, plain);
     check_experts(same, 512, 256, many, 4, plain);
     check_experts(mixed, 256, 512, many, 4, plain);
     check_experts(mixed, 256, 256, one, 1, plain);
