@@ -97,6 +97,13 @@ static bool tensor_fits(struct binder *b, const struct gguf_tensor *t, const uin
               t->name, name ? name : "unknown", t->type);
         return false;
     }
+    const uint32_t block = quant_type(t->type)->block_len;
+    if (t->dims[0] % block) { /* gguf refuses such a file too, unless it is only looked at */
+        fault(b, MODEL_FAULT_SHAPE, t->name,
+              "rows of tensor '%s' have %" PRIu64 " elements, not a multiple of the %" PRIu32 " in a block of %s",
+              t->name, t->dims[0], block, quant_type(t->type)->name);
+        return false;
+    }
     return true;
 }
 

@@ -42,8 +42,10 @@ void keys_u32(struct model_keys *k, const char *suffix, bool required, uint32_t 
     char key[KEY_BYTES];
     if (k->status) return;
     if (!find(k, suffix, key) && !required) return;
-    k->status = gguf_get_u32(k->g, key, required, out, k->err);
-    if (!k->status) check_range(k, suffix, *out, min, max);
+    uint32_t value = *out;
+    k->status = gguf_get_u32(k->g, key, required, &value, k->err);
+    if (!k->status) check_range(k, suffix, value, min, max);
+    if (!k->status) *out = value;
 }
 
 void keys_f32(struct model_keys *k, const char *suffix, bool required, float *out)
@@ -51,8 +53,10 @@ void keys_f32(struct model_keys *k, const char *suffix, bool required, float *ou
     char key[KEY_BYTES];
     if (k->status) return;
     if (!find(k, suffix, key) && !required) return;
-    k->status = gguf_get_f32(k->g, key, required, out, k->err);
-    if (!k->status && !isfinite(*out)) keys_fail(k, suffix, "the file is damaged", "is not a finite number");
+    float value = *out;
+    k->status = gguf_get_f32(k->g, key, required, &value, k->err);
+    if (!k->status && !isfinite(value)) keys_fail(k, suffix, "the file is damaged", "is not a finite number");
+    if (!k->status) *out = value;
 }
 
 void keys_bool(struct model_keys *k, const char *suffix, bool required, bool *out)
@@ -97,7 +101,7 @@ void keys_layers(struct model_keys *k, const char *suffix, bool required, uint32
                 keys_fail(k, suffix, "the file is damaged", "is no list of counts");
         }
         if (!k->status) check_range(k, suffix, value, min, max);
-        *(uint32_t *)(void *)((char *)at + l * stride_bytes) = (uint32_t)value;
+        if (!k->status) *(uint32_t *)(void *)((char *)at + l * stride_bytes) = (uint32_t)value;
     }
 }
 

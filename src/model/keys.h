@@ -17,7 +17,8 @@ struct model_keys {
     bool *used;                /* [gguf_n_values], or NULL: nobody wants to know */
 };
 
-/* Absent optional keys leave *out as it was. Out of range: SLUICE_ERR_MODEL with key, value and limits. */
+/* Absent optional keys leave *out as it was, and so does every failure: who asked may go on with it until it looks at
+ * the status. Out of range: SLUICE_ERR_MODEL with key, value and limits. */
 void keys_u32(struct model_keys *k, const char *suffix, bool required, uint32_t min, uint32_t max, uint32_t *out);
 void keys_f32(struct model_keys *k, const char *suffix, bool required, float *out);
 void keys_bool(struct model_keys *k, const char *suffix, bool required, bool *out);
