@@ -312,6 +312,7 @@ static enum sluice_status check_arch(struct model_keys *k, struct model *m)
     struct gguf_str arch;
     enum sluice_status st = gguf_get_str(k->g, "general.architecture", true, &arch, k->err);
     if (st) return st;
+    m->path = gguf_shard(k->g, 0)->path;
     m->arch = model_arch_find(arch.at, arch.bytes);
     if (!m->arch) {
         base_fail(k->err, SLUICE_ERR_MODEL, NULL, "%s: architecture '%.*s' is not supported", gguf_shard(k->g, 0)->path,

@@ -23,14 +23,14 @@ static void embed(struct model_run *r, const struct model_step *s)
 }
 
 /* A NaN or infinity means damaged weights (or a model that overflows): the next token would be nonsense. */
-static enum sluice_status check_finite(const struct model_step *s, const float *logits, size_t n, size_t index,
-                                       struct sluice_error *err)
+static enum sluice_status check_finite(const struct model_run *r, const struct model_step *s, const float *logits,
+                                       size_t n, size_t index, struct sluice_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(logits[i]))
             return base_fail(err, SLUICE_ERR_MODEL,
                              "the file's weights are damaged or overflow; compare its checksum with the publisher's",
-                             "the logits at position %zu are not finite (vocabulary entry %zu)",
+                             "%s: the logits at position %zu are not finite (vocabulary entry %zu)", r->model->path,
                              model_pos(model_span_of(s, index), index), i);
     return SLUICE_OK;
 }
@@ -89,7 +89,7 @@ static enum sluice_status logits_of(struct model_run *r, const struct model_step
     for (size_t i = 0; i < n; i++) {
         float *row = sc->logits + i * n_vocab;
         finish_logits(r, row);
-        enum sluice_status st = check_finite(s, row, n_vocab, rows[i], err);
+        enum sluice_status st = check_finite(r, s, row, n_vocab, rows[i], err);
         if (st) return st;
         if (!s->logits(s->user, s->origin ? s->origin[rows[i]] : rows[i], row))
             return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request");

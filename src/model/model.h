@@ -80,6 +80,7 @@ struct model_ignored {
 };
 
 struct model {
+    const char *path; /* of the file, of its first shard */
     const struct model_arch *arch;
     struct model_hparams hp;
     struct model_tensor token_embd, output_norm, output_norm_bias, output, output_bias, output_scale;

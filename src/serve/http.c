@@ -67,6 +67,24 @@ static bool key_good(const struct server *s, struct MHD_Connection *c)
     return key && listen_key_good(s, key);
 }
 
+static enum MHD_Result count_framing(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    unsigned *n = user;
+    (void)kind;
+    (void)value;
+    *n += !strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding");
+    return MHD_YES;
+}
+
+/* Two lengths, or a length beside chunks: a proxy in front may have seen the body end elsewhere, and the next request
+ * begin there (RFC 9112, 6.3). */
+static bool framing_clear(struct MHD_Connection *c)
+{
+    unsigned n = 0;
+    MHD_get_connection_values(c, MHD_HEADER_KIND, count_framing, &n);
+    return n <= 1;
+}
+
 /* ---- answers ---- */
 
 static enum MHD_Result send_response(struct server *s, struct MHD_Connection *c, int status, const char *type,
@@ -211,6 +229,7 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     const enum server_phase phase = server_phase(s);
     origin_of(s, c, &origin_good);
     const bool open = e && e->open;
+    if (!framing_clear(c)) return fault_set(f, 400, NULL, "a request has one Content-Length or is chunked, not both");
     if (!open && !host_good(s, c)) return fault_set(f, 403, NULL, "the Host header names no address of this server");
     if (!origin_good) return fault_set(f, 403, NULL, "pages of other origins may not ask here (--cors)");
     if (!open && !key_good(s, c))
@@ -252,12 +271,15 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     struct link *l = link_of(c);
     if (l) l->status = 0;
     link_begin(s, l);
-    const bool good = !strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f);
+    const bool clear = framing_clear(c) ||
+                       fault_set(&f, 400, NULL, "a request has one Content-Length or is chunked, not both"),
+               good = clear && (!strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f));
     if (!e || (!good && header(c, "anthropic-version"))) /* the list of models is every API's */
         e = !strncmp(path, "/v1/messages", 12) || header(c, "anthropic-version") ? &nowhere_anthropic : &nowhere;
-    /* A refused body that is much too large is not read: the connection ends. Others are thrown away as they come, for
-     * clients that write everything before they read. */
+    /* A refused body that is much too large, or ends who knows where, is not read: the connection ends. Others are
+     * thrown away as they come, for clients that write everything before they read. */
     const char *length = header(c, "Content-Length");
+    if (!clear) return send_fault(s, c, &f, e->style);
     if (!good && length && strtoull(length, NULL, 10) > (uint64_t)BODIES_THROWN_AWAY * s->options.body_bytes_max)
         return send_fault(s, c, &f, e->style);
     struct exchange *x = exchange_create(s, e, c);
@@ -494,13 +516,13 @@ static void take_line(void *user, const char *format, va_list args)
 enum sluice_status http_start(struct server *s, int listen_fd, struct sluice_error *err)
 {
     const struct serve_options *o = &s->options;
-    s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
-                                 NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET,
-                                 listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections_max + LINK_SPARE,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max, MHD_OPTION_CONNECTION_TIMEOUT,
-                                 (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-                                 MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_URI_LOG_CALLBACK,
-                                 cut_query, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
+        MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)o->connections_max + LINK_SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_URI_LOG_CALLBACK, cut_query, s,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (s->daemon) return SLUICE_OK;
     return base_fail(err, SLUICE_ERR_RUN, "is the limit of threads or descriptors reached (ulimit -n)?",
                      "the HTTP server does not start");

@@ -172,6 +172,7 @@ static void nan_weights(void **state)
         enum sluice_status st = support_logits(NULL, &o, ids, n, &out, &n_vocab, &err);
         if (st != SLUICE_ERR_MODEL) fail_msg("NaN in %s gave status %d", names[i], st);
         assert_non_null(strstr(err.message, "not finite"));
+        assert_memory_equal(err.message, to, strlen(to)); /* which file */
     }
     free(ids);
 }

@@ -149,6 +149,15 @@ class Limits(Shared):
             self.assertIn(b" 414 ", s.recv(1000)[:20])
         self.alive()
 
+    def test_heads_that_are_no_http(self):
+        """What a proxy in front might read otherwise (RFC 9112, 3.2 and 5.1) is refused."""
+        for head in (b"", b"Host : localhost\r\n", b"Host: localhost\r\nX : y\r\n",
+                     b"Host: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n",
+                     b"Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"):
+            with self.server.raw(b"POST /tokenize HTTP/1.1\r\n" + head + b"\r\n") as s:
+                self.assertIn(b" 400 ", s.recv(1000)[:20], head)
+        self.alive()
+
     def test_names_are_cut_between_characters(self):
         for name in ("\u20ac" * 60, "x" + "\u20ac" * 60, "xx" + "\u20ac" * 60):
             self.assertIn("unknown parameter", self.server.post(CHAT, {**chat("x"), name: 1}, code=400)["error"]["message"])
