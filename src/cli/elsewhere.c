@@ -30,7 +30,7 @@ static const struct elsewhere options[] = {
     {" -hf -hfr -hff --hf-repo --hf-file -hft --hf-token -mu --model-url ",
      "there is none: Sluice does not download; fetch the GGUF file and give its path with -m"},
     {" -ngl --gpu-layers --n-gpu-layers -ncmoe --n-cpu-moe -cmoe --cpu-moe -ot --override-tensor -dev --device -sm "
-     "--split-mode -ts --tensor-split -mg --main-gpu -nkvo --no-kv-offload -fa --flash-attn --gpu ",
+     "--split-mode -ts --tensor-split -mg --main-gpu -kvo --kv-offload -nkvo --no-kv-offload -fa --flash-attn --gpu ",
      no_gpu},
     {" --no-mmap --mmap --direct-io -dio ",
      "leave it out: nothing is mapped, and reads are direct where the system allows"},
@@ -43,6 +43,7 @@ static const struct elsewhere options[] = {
     {" -a ", "here it is --alias NAME (of serve)"},
     {" --metrics --slots --props ", "leave it out: /metrics, /slots and /props are always there"},
     {" -cb --cont-batching ", "leave it out: it is always so"},
+    {" -nocb --no-cont-batching ", "there is none: --sessions 1 answers one request after another"},
     {" -i --interactive -if --interactive-first ", "'sluice chat' is a conversation"},
     {" -co --color ", "leave it out: nothing is coloured"},
     {" -e --escape --no-escape ", "leave it out: texts are taken as they are; a shell has $'...' for line breaks"},
@@ -59,12 +60,67 @@ static const struct elsewhere options[] = {
      "--dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --xtc-probability --xtc-threshold --typical "
      "--top-nsigma --top-n-sigma --dynatemp-range --dynatemp-exp ",
      "there is none: 'sluice help run' lists what there is under Sampling"},
-    {" -md --model-draft --draft --draft-n --draft-max --draft-min --draft-p-min --lora --mmproj --embeddings "
-     "--embedding ",
+    {" -md --model-draft --draft --draft-n --draft-max --draft-min --draft-p-min -cd "
+     "--ctx-size-draft -ngld --gpu-layers-draft -devd --device-draft -td --threads-draft --lora --lora-scaled "
+     "--control-vector --control-vector-scaled --control-vector-layer-range -mm --mmproj -mmu --mmproj-url --image "
+     "--audio "
+     "--embeddings --embedding --pooling --rerank --reranking -mv --model-vocoder ",
      "Sluice has no such thing: text models alone, without drafts "
      "and adapters"},
-    {" --warmup --no-warmup ", "here it is --cold: load no expert before it is asked for"},
-    {" --verbose-prompt --log-disable --log-verbosity ", "here it is --quiet (-q) or --verbose (-v)"},
+    {" --warmup ",
+     "leave it out: there is no empty run beforehand; --hotlist FILE loads experts before the first token"},
+    {" --no-warmup ", "here it is --cold: load no expert before it is asked for"},
+    {" --verbose-prompt ", "'sluice tokenize -m FILE -p TEXT' prints the ids of a text"},
+    {" --log-disable ", "here it is --quiet (-q)"},
+    {" -lv --verbosity --log-verbosity ", "here it is --quiet (-q) or --verbose (-v)"},
+    {" --log-file ", "there is none: 2> FILE keeps what goes to standard error"},
+    {" --log-colors --log-prefix --log-timestamps ", "leave it out: lines on standard error are plain"},
+    {" --perf --show-timings ", "leave it out: speed and cache hits are told at the end, unless --quiet (-q) is given"},
+    {" --no-perf --no-show-timings ", "here it is --quiet (-q), which leaves out the notes too"},
+    {" -ptc --print-token-count ", "leave it out: tokens are counted at the end, in a chat by /stats"},
+    {" --no-display-prompt ", "leave it out: standard output has the answer alone"},
+    {" --display-prompt ", "there is none: standard output has the answer alone"},
+    {" -sp ", "there is none: special tokens are not printed; --special recognises them in the prompt"},
+    {" --version ", "'sluice version' prints it"},
+    {" --offline ", "leave it out: Sluice does not download"},
+    {" --simple-io ", "leave it out: lines are edited on a terminal alone"},
+    {" -mli --multiline-input ", "leave it out: in a chat a backslash at the end of a line continues the message"},
+    {" -sysf --system-prompt-file ", "here it is --system TEXT: --system \"$(cat FILE)\""},
+    {" --in-prefix --in-prefix-bos --in-suffix --chat-template-prefix --chat-template-suffix ",
+     "there is none: the chat template says what stands around a message; --chat-template-file FILE takes another"},
+    {" --chat-template-kwargs ", "there is none: a request to serve has the field chat_template_kwargs"},
+    {" --reasoning-budget -rea --reasoning ", "there is none: it is the request's: chat_template_kwargs "
+                                              "{\"enable_thinking\": false}, or thinking.budget_tokens of "
+                                              "/v1/messages"},
+    {" --reasoning-format ", "leave it out: serve gives reasoning apart from the answer, as reasoning_content"},
+    {" --keep --context-shift --no-context-shift ",
+     "leave it out: nothing is dropped from a full context, which ends the answer; --ctx N (-c) is its length"},
+    {" --cache-reuse ",
+     "leave it out: what begins as before is not computed again (--prefix-memory, --kv-dir), what has "
+     "moved is"},
+    {" --swa-full ", "leave it out: beginnings of texts are kept for models with windows too (--prefix-memory)"},
+    {" -kvu --kv-unified -no-kvu --no-kv-unified ",
+     "leave it out: each of --sessions has a context of --ctx of its own"},
+    {" -dt --defrag-thold ", "leave it out: the KV cache has no gaps"},
+    {" -fit --fit -fitt --fit-target -fitc --fit-ctx ", "leave it out: it always fits into --memory SIZE, and --ctx is "
+                                                        "chosen unless it is given; 'sluice plan' shows how"},
+    {" --override-kv ", "there is none: values are the file's, but --pre NAME for the pre-tokenizer"},
+    {" --check-tensors ", "here it is --verify; 'sluice verify' compares a whole file with its checksums"},
+    {" --numa ", "leave it out: memory is spread over all nodes, unless numactl says otherwise"},
+    {" -C --cpu-mask -Cr --cpu-range --cpu-strict -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch ",
+     "there is none: taskset says which processors a process may use, and --threads N (-t) how many"},
+    {" --prio --prio-batch ", "there is none: nice runs a program with another priority"},
+    {" --poll --poll-batch ", "leave it out: threads wait awake for a moment, then they sleep"},
+    {" --list-devices ", "there are none: Sluice computes on processors; 'sluice doctor' shows this machine"},
+    {" --rpc ", "there is none: Sluice computes on one machine"},
+    {" -to --timeout ",
+     "of serve, by what is waited for: --timeout-receive, --timeout-idle or --timeout-stall, each in seconds"},
+    {" --webui --no-webui ", "leave it out: the page is always there"},
+    {" --ssl-key-file --ssl-cert-file ", "there is none: a proxy in front of serve gives it TLS"},
+    {" --path --api-prefix ", "there is none: serve has its own page at /; a proxy in front of it can have more"},
+    {" --models-dir --models-preset --models-max --models-autoload --no-models-autoload ",
+     "there is none: a process serves one model, by its path"},
+    {" --threads-http ", "leave it out: one thread answers all connections"},
 };
 
 static const struct elsewhere commands[] = {

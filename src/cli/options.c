@@ -74,7 +74,8 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n)
             best = names[i];
         }
     }
-    return best_edits <= 1 + length / 4 && best_edits < length ? best : NULL;
+    /* A word of up to five letters is near to many others: one edit. One of two letters may be anything. */
+    return length > 2 && best_edits <= 1 + (length - 2) / 4 ? best : NULL;
 }
 
 /* A name may mean different things to different commands (--policy of run and of replay); if this command knows none,
@@ -315,17 +316,17 @@ static enum sluice_status not_here(const struct cli_options *o, const struct cli
     return SLUICE_ERR_USAGE;
 }
 
-/* "-hf" is no "-h f", "-np" no "-n p". A text or a path may be written so ("-fa": the file a), unless what follows
- * could not stand there: a second model, or what only the other option takes. */
-static bool is_elsewheres(const struct cli_option_row *row, const char *word, const char *next)
+/* "-hf" is no "-h f", "-np" no "-n p". "-fa" could be the file a, but who types it nearly always means the other
+ * program's; who does not is told how to write it. */
+static enum sluice_status whole_word(const struct cli_options *o, const struct cli_option_row *row, const char *word,
+                                     struct sluice_error *err)
 {
-    static const char *const switches[] = {"on", "off", "auto", "0", "1"};
-    if (!word[2] || !elsewhere_option(word)) return false;
-    if (row->kind != CLI_PATH && row->kind != CLI_TEXT) return true;
-    if (row->id == OPT_MODEL) return next && next[0] != '-';
-    for (size_t i = 0; next && strcmp(word, "-fa") == 0 && i < sizeof switches / sizeof *switches; i++)
-        if (strcmp(next, switches[i]) == 0) return true;
-    return false;
+    char hint[SLUICE_HINT_BYTES_MAX];
+    unknown_option(o, word, err);
+    if (row->kind != CLI_PATH && row->kind != CLI_TEXT) return SLUICE_ERR_USAGE;
+    memcpy(hint, err->hint, sizeof hint);
+    base_hint(err, "%s; the %s '%s' is written -%c %s", hint, row->value_name, word + 2, word[1], word + 2);
+    return SLUICE_ERR_USAGE;
 }
 
 /* Takes the option at argv[*i] and its value. */
@@ -344,7 +345,7 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
     } else {
         row = find_letter(o->command, word[1]);
         if (!row) return unknown_option(o, word, err);
-        if (is_elsewheres(row, word, *i + 1 < argc ? argv[*i + 1] : NULL)) return unknown_option(o, word, err);
+        if (word[2] && elsewhere_option(word)) return whole_word(o, row, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
         /* "-ngl 99" is no "-n gl": an option of another program. */
         if (text == word + 2 && (row->kind == CLI_INTEGER || row->kind == CLI_NUMBER) && isalpha((unsigned char)*text))

@@ -334,7 +334,7 @@ static void wrong_use_is_explained(void **state)
 static void names_of_other_programs_are_understood(void **state)
 {
     static const struct {
-        const char *words[5], *message, *hint;
+        const char *words[8], *message, *hint;
     } cases[] = {
         {{"run", "--ctx-size", "4096"}, "'--ctx-size'", "--ctx N"},
         {{"run", "--ctx-size=4096"}, "'--ctx-size'", "--ctx N"},
@@ -380,20 +380,72 @@ static void names_of_other_programs_are_understood(void **state)
         {{"run", "-e"}, "'-e'", "as they are"},
         {{"run", "--ignore-eos"}, "'--ignore-eos'", "--logit-bias"},
         {{"run", "-i"}, "'-i'", "sluice chat"},
+        {{"run", "--warmup"}, "'--warmup'", "leave it out"},
+        {{"run", "--no-warmup"}, "'--no-warmup'", "--cold"},
+        {{"run", "--verbose-prompt"}, "'--verbose-prompt'", "sluice tokenize"},
+        {{"serve", "-lv", "3"}, "'-lv'", "--verbose"},
+        {{"run", "--no-display-prompt"}, "'--no-display-prompt'", "answer alone"},
+        {{"run", "--numa", "distribute"}, "'--numa'", "all nodes"},
+        {{"run", "--override-kv", "a=int:1"}, "'--override-kv'", "--pre NAME"},
+        {{"run", "--check-tensors"}, "'--check-tensors'", "--verify"},
+        {{"run", "--version"}, "'--version'", "sluice version"},
+        {{"serve", "--offline"}, "'--offline'", "does not download"},
+        {{"serve", "--rpc", "host:1"}, "'--rpc'", "one machine"},
+        {{"run", "--list-devices"}, "'--list-devices'", "sluice doctor"},
+        {{"chat", "--simple-io"}, "'--simple-io'", "on a terminal alone"},
+        {{"run", "--control-vector", "f"}, "'--control-vector'", "adapters"},
+        {{"run", "--no-context-shift"}, "'--no-context-shift'", "ends the answer"},
+        {{"serve", "--context-shift"}, "'--context-shift'", "ends the answer"},
+        {{"run", "--keep", "8"}, "'--keep'", "ends the answer"},
+        {{"serve", "--cache-reuse", "256"}, "'--cache-reuse'", "--prefix-memory"},
+        {{"serve", "--swa-full"}, "'--swa-full'", "windows"},
+        {{"serve", "--defrag-thold", "0.1"}, "'--defrag-thold'", "no gaps"},
+        {{"serve", "--kv-unified"}, "'--kv-unified'", "--sessions"},
+        {{"serve", "-kvu"}, "'-kvu'", "--sessions"},
+        {{"run", "--fit", "off"}, "'--fit'", "--memory SIZE"},
+        {{"serve", "--reasoning-budget", "0"}, "'--reasoning-budget'", "thinking.budget_tokens"},
+        {{"serve", "--reasoning-format", "none"}, "'--reasoning-format'", "reasoning_content"},
+        {{"serve", "--chat-template-kwargs", "{}"}, "'--chat-template-kwargs'", "field chat_template_kwargs"},
+        {{"chat", "--system-prompt-file", "f"}, "'--system-prompt-file'", "--system TEXT"},
+        {{"run", "--in-prefix", "x"}, "'--in-prefix'", "--chat-template-file FILE"},
+        {{"chat", "--multiline-input"}, "'--multiline-input'", "backslash"},
+        {{"serve", "--no-webui"}, "'--no-webui'", "always there"},
+        {{"serve", "--ssl-key-file", "f"}, "'--ssl-key-file'", "proxy"},
+        {{"serve", "--path", "d"}, "'--path'", "its own page"},
+        {{"serve", "--models-dir", "d"}, "'--models-dir'", "one model"},
+        {{"run", "--prio", "2"}, "'--prio'", "nice"},
+        {{"run", "--poll", "50"}, "'--poll'", "sleep"},
+        {{"run", "--perf"}, "'--perf'", "at the end"},
+        {{"serve", "--timeout", "60"}, "'--timeout'", "--timeout-receive"},
+        {{"serve", "-to", "60"}, "'-to'", "--timeout-receive"},
+        {{"serve", "-C", "0x3"}, "'-C'", "taskset"},
+        /* Whole words, also where the first letter is ours. */
+        {{"run", "-fit", "off"}, "'-fit'", "-f it"},
+        {{"chat", "-mli"}, "'-mli'", "-m li"},
+        {{"run", "-ptc", "3"}, "'-ptc'", "-p tc"},
+        {{"serve", "-ptc", "3"}, "'-ptc'", "counted"},
+        {{"run", "-sysf", "x"}, "'-sysf'", "--system TEXT"},
+        {{"run", "-sp"}, "'-sp'", "--special"},
+        {{"run", "x", "-fa"}, "'-fa'", "the FILE 'a' is written -f a"},
+        {{"run", "x", "-p", "hi", "-n", "2", "-fa"}, "'-fa'", "processors"},
+        /* Not what happens to be near. */
+        {{"run", "x", "--zeep"}, "'--zeep'", "sluice help run"},
+        {{"run", "x", "--pry"}, "'--pry'", "did you mean --pre?"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(parse_with(no_env, cases[i].words), SLUICE_ERR_USAGE);
         if (!strstr(error.message, cases[i].message) || !strstr(error.hint, cases[i].hint))
             fail_msg("case %zu: '%s' / '%s'", i, error.message, error.hint);
     }
-    assert_int_equal(PARSE("run", "-mmodel", "-fa", "-n5"), SLUICE_OK); /* our own spellings */
-    assert_string_equal(cli_text(&options, OPT_FILE), "a");
-    assert_int_equal(PARSE("run", "-md", "-fa", "-n5"), SLUICE_OK);
-    assert_string_equal(cli_text(&options, OPT_MODEL), "d");
-    assert_int_equal(PARSE("run", "-fa", "model"), SLUICE_OK);
+    assert_int_equal(PARSE("run", "-mmodel", "-fab", "-n5", "-t4"), SLUICE_OK); /* our own spellings */
     assert_string_equal(cli_text(&options, OPT_MODEL), "model");
-    assert_int_equal(PARSE("run", "model", "-pg"), SLUICE_OK);
-    assert_string_equal(cli_text(&options, OPT_PROMPT), "g");
+    assert_string_equal(cli_text(&options, OPT_FILE), "ab");
+    assert_int_equal(cli_integer(&options, OPT_THREADS), 4);
+    assert_int_equal(PARSE("run", "-md.gguf", "-pgo on", "-s7"), SLUICE_OK);
+    assert_string_equal(cli_text(&options, OPT_MODEL), "d.gguf");
+    assert_string_equal(cli_text(&options, OPT_PROMPT), "go on");
+    assert_int_equal(PARSE("run", "-m", "d", "-f=a"), SLUICE_OK);
+    assert_string_equal(cli_text(&options, OPT_FILE), "a");
     assert_int_equal(PARSE("bench", "model", "-r", "2"), SLUICE_OK);
     /* What Sluice has itself is not explained as another program's. */
     for (unsigned i = 0; i < OPT_COUNT; i++) {
@@ -464,6 +516,14 @@ static void suggestions_are_close_or_none(void **state)
     assert_string_equal(cli_nearest("max", names, 3), "max-tokens");
     assert_null(cli_nearest("zebra", names, 3));
     assert_null(cli_nearest("x", names, 3));
+    static const char *const shorter[] = {"temp", "io", "cold", "pre", "port"};
+    assert_null(cli_nearest("keep", shorter, 5));
+    assert_null(cli_nearest("prio", shorter, 5));
+    assert_null(cli_nearest("poll", shorter, 5));
+    assert_null(cli_nearest("perf", shorter, 5));
+    assert_null(cli_nearest("to", shorter, 5));
+    assert_string_equal(cli_nearest("tmep", shorter, 5), "temp");
+    assert_string_equal(cli_nearest("ports", shorter, 5), "port");
     assert_null(cli_nearest("a-very-long-word-indeed-which-is-longer-than-any-option", names, 3));
 }
 
