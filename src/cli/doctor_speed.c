@@ -4,12 +4,27 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MEMORY_BYTES ((size_t)256 << 20) /* of all threads: far more than caches hold */
 #define MEMORY_ROUNDS 3
 #define MEMORY_THREADS_MAX 64
 #define LANES 8
+
+/* What follows the number of "3GB" or "3000 MB/s". */
+static bool has_unit(const char *rest)
+{
+    static const char *const units[] = {"k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "t", "tb", "tib"};
+    rest += *rest == ' ';
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t bytes = strlen(units[i]);
+        if (strncasecmp(rest, units[i], bytes) == 0 && (!rest[bytes] || strcasecmp(rest + bytes, "/s") == 0))
+            return true;
+    }
+    return false;
+}
 
 enum sluice_status doctor_find_disk(const struct cli_options *o, struct report *r, double *disk,
                                     struct sluice_error *err)
@@ -26,6 +41,9 @@ enum sluice_status doctor_find_disk(const struct cli_options *o, struct report *
         *disk = number;
         return SLUICE_OK;
     }
+    if (end != text && has_unit(end) && access(text, F_OK) != 0)
+        return base_fail(err, SLUICE_ERR_USAGE, "a number of MB/s without a unit (3000), or a file on the disk",
+                         "--disk: '%.100s' is no number, and there is no such file", text);
     struct doctor_disk *measured = malloc(sizeof *measured);
     if (!measured) return base_fail(err, SLUICE_ERR_MEMORY, NULL, "out of memory");
     enum sluice_status status = doctor_measure(text, false, measured, err);

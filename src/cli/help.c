@@ -213,7 +213,8 @@ void help_man(FILE *out)
           "options that it has no use for.\n",
           out);
     for (unsigned i = 0; i < OPT_COUNT; i++) man_option(out, &cli_option_rows[i]);
-    fputs(".SH SIZES\nG means GiB and GB means 10^9 bytes, likewise K and M; decimals are allowed.\nA percentage of "
+    fputs(".SH SIZES\nG means GiB and GB means 10^9 bytes, likewise K and M; decimals are allowed.\nA small "
+          "number without a unit, which would be bytes, is refused.\nA percentage of "
           "\\fB\\-\\-memory\\fR is of what the machine or its cgroup allows, one of \\fB\\-\\-experts\\fR is of the "
           "bytes "
           "of all experts; a bare number for \\fB\\-\\-experts\\fR is a number of experts, and a percentage of "

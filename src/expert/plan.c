@@ -27,7 +27,6 @@
 #define CHUNK_EXPERTS_SHARE 4u
 #define CHUNK_READING_EXPERTS_SHARE 8u
 #define MIB ((uint64_t)1 << 20)
-#define UNITLESS_MAX 65536 /* nobody means so few bytes */
 
 static uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 static uint64_t mul(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
@@ -194,17 +193,13 @@ static enum sluice_status refuse(const struct plan_input *in, const struct choic
               plan_format_bytes(rows, r), c->ctx_min, c->chunk_min);
     uint64_t cap = in->memory.unit == PLAN_AUTO ? limit : budget;
     bool fewer = c->wanted && add(rows, c->floor) <= cap;
-    char unit[80] = "";
-    if (in->memory.unit == PLAN_BYTES && in->memory.value < UNITLESS_MAX) /* "28": of what? */
-        snprintf(unit, sizeof unit, "a number without a unit is bytes: %.0fM or %.0fG? ", in->memory.value,
-                 in->memory.value);
     const char *least = fewer ? option_bytes(cap - rows, cap - rows, experts) : "";
     char margin[80] = "";
     if (in->hint_margin_bytes)
         snprintf(margin, sizeof margin, ", with %s to spare: the process is not always of one size",
                  plan_format_bytes(in->hint_margin_bytes, a));
     if (c->smallest <= limit)
-        base_hint(err, "%s%s --memory %s%s%s%s", unit, margin[0] ? "use at least" : "the smallest that works is",
+        base_hint(err, "%s --memory %s%s%s%s", margin[0] ? "use at least" : "the smallest that works is",
                   option_bytes(min64(add(c->smallest, in->hint_margin_bytes), limit), limit, option), margin,
                   fewer ? "; or use at most --experts " : "", least);
     else

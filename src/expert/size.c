@@ -8,6 +8,7 @@
 
 #define DIGITS_MAX 18 /* fit in a uint64_t */
 #define BYTES_MAX 9.0e18
+#define UNITLESS_MIN 65536 /* nobody means so few bytes: a unit was forgotten */
 
 static const struct {
     const char *suffix; /* any case */
@@ -77,6 +78,11 @@ enum sluice_status plan_parse_size(const char *text, bool count, const char *wha
         if (strcasecmp(rest, units[i].suffix) == 0) unit = units[i].bytes;
     if (unit == 0) return reject(what, text, count, "is not a size", err);
     if (value * unit > BYTES_MAX) return reject(what, text, count, "is too large", err);
+    if (*rest == 0 && value < UNITLESS_MIN) {
+        base_fail(err, SLUICE_ERR_USAGE, NULL, "%s: '%.64s' is too little", what, text);
+        base_hint(err, "a number without a unit is bytes: %.10gM or %.10gG?", value, value);
+        return SLUICE_ERR_USAGE;
+    }
     if (value * unit < 1) return reject(what, text, count, "is less than a byte", err);
     *out = (struct plan_size){PLAN_BYTES, value * unit};
     return SLUICE_OK;

@@ -113,7 +113,7 @@ class ExitCodes(Folder):
             (4, ["plan", "-m", DEMO, "--memory", "900T"], "900"),
             (2, ["run", "-m", DEMO, "-p", "x", "--chat", "--chat-template-file", self.path("broken.jinja")], "line 2, column "),
             (5, ["chat", "-m", DEMO, "--chat-template-file", self.path("no.jinja")], "no.jinja"),
-            (4, ["plan", "-m", DEMO, "--memory", "28"], "28M or 28G?"),
+            (2, ["plan", "-m", DEMO, "--memory", "28"], "28M or 28G?"),
             (5, ["run", "-m", DEMO, "-p", "x", "--schema", self.path("no-schema")], "--schema: "),
             (2, ["doctor", "--full"], "--full"),
             (5, ["doctor", self.path("missing")], "missing"),
@@ -847,6 +847,14 @@ class Others(Folder):
         self.assertLess(seen["slots_floor_bytes"], seen["slots_bytes"])
         self.assertIn("expert slots", run("plan", DEMO, "--memory", "512M")[0].decode())
 
+    def test_a_size_without_a_unit_is_asked_about(self):
+        kept = ["--kv-dir", self.path("kv")]
+        for words in (["--memory", "8"], ["--lock=all", "--lock-margin", "8"], ["--simulate-used-memory", "8"], kept + ["--kv-limit", "8"], kept + ["--prefix-memory", "8"]):
+            err = run("run", DEMO, "-p", "x", "-n", "1", *words, code=2)[1].decode()
+            self.assertIn(words[-2] + ": '8' is too little", err)
+            self.assertIn("a number without a unit is bytes: 8M or 8G?", err)
+        run("plan", DEMO, "--experts", "64")  # these are counted
+
     def test_plan_estimates_speed(self):
         seen = json.loads(run("plan", DEMO, "--experts", "64", "--disk", "100", "--json", "-q")[0])
         rates = seen["estimate"]["disk"]
@@ -866,6 +874,8 @@ class Others(Folder):
         self.assertNotIn("tokens/s", out.decode())
         self.assertIn("--disk", err.decode())
         run("plan", DEMO, "--disk", "0", code=2)
+        for speed in ("3GB", "3000MB", "3000 MB/s", "2.5g", "800MiB/s"):
+            self.assertIn("a number of MB/s without a unit", run("plan", DEMO, "--disk", speed, code=2)[1].decode())
 
     def test_perplexity_knows_prose_from_noise(self):
         found = {}

@@ -31,8 +31,8 @@ static void test_sizes(void **state)
         {NULL, false, PLAN_AUTO, 0},
         {"auto", false, PLAN_AUTO, 0},
         {"auto", true, PLAN_AUTO, 0},
-        {"1", false, PLAN_BYTES, 1},
-        {"4096", false, PLAN_BYTES, 4096},
+        {"1B", false, PLAN_BYTES, 1},
+        {"65536", false, PLAN_BYTES, 65536},
         {"8G", false, PLAN_BYTES, 8.0 * 1073741824},
         {"8g", false, PLAN_BYTES, 8.0 * 1073741824},
         {"8GiB", true, PLAN_BYTES, 8.0 * 1073741824},
@@ -110,6 +110,14 @@ static void test_sizes(void **state)
             assert_non_null(strstr(err.message, "--x"));
             assert_true(err.hint[0] != 0);
         }
+    static const char *const unitless[] = {"8", "28", "1.5", "65535"};
+    for (size_t i = 0; i < sizeof unitless / sizeof *unitless; i++) {
+        char asked[64];
+        assert_int_equal(plan_parse_size(unitless[i], false, "--x", &out, &err), SLUICE_ERR_USAGE);
+        assert_non_null(strstr(err.message, "--x"));
+        snprintf(asked, sizeof asked, "is bytes: %sM or %sG?", unitless[i], unitless[i]);
+        assert_string_equal(strstr(err.hint, "is bytes"), asked);
+    }
     assert_int_equal(plan_parse_size("1.5", true, "--x", &out, &err), SLUICE_ERR_USAGE); /* half an expert */
     assert_int_equal(plan_parse_size("4294967296", true, "--x", &out, &err), SLUICE_ERR_USAGE);
 }
@@ -258,7 +266,6 @@ static const struct line {
     {"496M", NULL, 0, 0, true, SLUICE_OK, 496 * M, 512, 4, 0, NULL},
     {"100M", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "the budget is 100.00 MiB"},
     {"1B", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 478M"},
-    {"28", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "28M or 28G? the smallest that works is --memory 478M"},
     {"1%", NULL, 0, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 478M"},
     {"500M", NULL, 8192, 0, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 966M"},
     {"480M", NULL, 0, 512, false, SLUICE_ERR_MEMORY, 0, 0, 0, 0, "--memory 542M"},
