@@ -33,7 +33,7 @@ complete -c sluice -n '__fish_seen_subcommand_from pack' -F
 complete -c sluice -n __fish_use_subcommand -a replay -d 'what other cache sizes and policies would have given'
 complete -c sluice -n '__fish_seen_subcommand_from replay' -F
 complete -c sluice -n __fish_use_subcommand -a version -d 'print the version'
-complete -c sluice -n __fish_use_subcommand -a help -d 'explain a command'
+complete -c sluice -n __fish_use_subcommand -a help -d 'explain a command; print the manual page (--man) or completions (--completion bash)'
 complete -c sluice -n '__fish_seen_subcommand_from help' -a 'run chat serve plan inspect tokenize template logits perplexity bench profile doctor quantize checksum verify pack replay version help'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect tokenize logits perplexity bench profile checksum verify' -s m -l model -x -a '(__sluice_models)' -d 'the model, a GGUF file (of a split model: its first)'
 complete -c sluice -n '__fish_seen_subcommand_from run chat serve plan inspect logits perplexity bench profile' -l memory -x -d 'memory for the whole process: a size (8G, 1.5GiB, 800MB), a percentage of the machine\'s limit, or auto'

@@ -131,9 +131,21 @@ static const struct elsewhere commands[] = {
     {" list ls rm cp ", no_store},
     {" ps stop ", "a process serves one model: 'sluice serve -m FILE' runs until Ctrl-C or SIGTERM"},
     {" show info ", "here it is 'sluice inspect FILE'"},
-    {" cli completion ", "here it is 'sluice run', or 'sluice chat'"},
-    {" server start ", "here it is 'sluice serve -m FILE'"},
-    {" embed embedding rerank ", "Sluice has no such thing: it writes text"},
+    {" cli llama-cli llama-run llama-simple-chat ",
+     "here it is 'sluice chat MODEL', or 'sluice run MODEL -p TEXT' for one text"},
+    {" llama-completion llama-simple ", "here it is 'sluice run MODEL -p TEXT'"},
+    {" completion completions ",
+     "'sluice help --completion bash', or zsh or fish, prints those of a shell; 'sluice run MODEL -p TEXT' continues a "
+     "text"},
+    {" man manual manpage ", "'sluice help --man' prints the manual page"},
+    {" server start llama-server ", "here it is 'sluice serve MODEL'"},
+    {" llama-bench ", "here it is 'sluice bench MODEL'"},
+    {" llama-perplexity ", "here it is 'sluice perplexity -m FILE -f TEXT'"},
+    {" llama-quantize ", "here it is 'sluice quantize IN OUT --type TYPE'"},
+    {" llama-tokenize ", "here it is 'sluice tokenize -m FILE -p TEXT'"},
+    {" llama-gguf llama-gguf-hash gguf-dump gguf_dump.py ",
+     "here it is 'sluice inspect FILE', and 'sluice checksum -m FILE' for checksums"},
+    {" embed embedding rerank llama-embedding ", "Sluice has no such thing: it writes text"},
 };
 
 static const char *find(const struct elsewhere *rows, size_t n, const char *word, size_t bytes)

@@ -83,7 +83,10 @@ void help_overview(FILE *out)
     fprintf(out, "\nExamples:\n");
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++)
         fprintf(out, "  %-62s %s\n", examples[i].line, examples[i].what);
-    fprintf(out, "\n'sluice help COMMAND' explains a command and its options; 'man sluice' has everything.\n");
+    fprintf(
+        out,
+        "\n'sluice help COMMAND' explains a command and its options; 'sluice help --man', or 'man sluice' where it is "
+        "installed, has everything.\n");
 }
 
 void help_command(FILE *out, enum cli_command command)

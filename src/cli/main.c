@@ -30,7 +30,7 @@ static int command_help(const struct cli_options *o)
     } else if (cli_find_command(o->words[0], &about)) {
         help_command(stdout, about);
     } else {
-        base_fail(&err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "'%.100s' is not a command", o->words[0]);
+        cli_no_command(o->words[0], &err);
         return report_error(&err);
     }
     return 0;

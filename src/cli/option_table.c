@@ -132,7 +132,8 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                   "may not know this layout: keep IN for them.",
                   2, 2, "files"},
     [CLI_VERSION] = {"version", "[--json]", "print the version", "Prints the version of the program.", 0, 0, ""},
-    [CLI_HELP] = {"help", "[COMMAND] [--man | --completion SHELL]", "explain a command",
+    [CLI_HELP] = {"help", "[COMMAND] [--man | --completion SHELL]",
+                  "explain a command; print the manual page (--man) or completions (--completion bash)",
                   "Explains a command, or prints the manual page (roff) or the completions of a shell.", 0, 1,
                   "commands"},
 };

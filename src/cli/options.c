@@ -296,6 +296,17 @@ static enum sluice_status unknown_option(const struct cli_options *o, const char
     return SLUICE_ERR_USAGE;
 }
 
+/* -m where a command takes no model so: the model is one of its arguments, or it reads none. */
+static enum sluice_status no_model(const struct cli_options *o, const char *word, struct sluice_error *err)
+{
+    const struct cli_command_row *command = &cli_command_rows[o->command];
+    const bool reads = o->command == CLI_PACK || o->command == CLI_QUANTIZE || o->command == CLI_DOCTOR;
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' has no option '%.*s'", command->name, (int)strcspn(word, "="), word);
+    base_hint(err, "%s: sluice %s %s", reads ? "a file is an argument here" : "no model is read here", command->name,
+              command->synopsis);
+    return SLUICE_ERR_USAGE;
+}
+
 static bool takes_name(enum cli_command command, const char *name)
 {
     return cli_takes(command, find_long(command, name, strlen(name))->id);
@@ -340,10 +351,12 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
         const char *equals = strchr(word, '=');
         row = find_long(o->command, word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2));
         if (!row) return unknown_option(o, word, err);
+        if (row->id == OPT_MODEL && !cli_takes(o->command, row->id)) return no_model(o, word, err);
         if (!cli_takes(o->command, row->id)) return not_here(o, row, err);
         if (equals) text = equals + 1;
     } else {
         row = find_letter(o->command, word[1]);
+        if (!row && strcmp(word, "-m") == 0) return no_model(o, word, err);
         if (!row) return unknown_option(o, word, err);
         if (word[2] && elsewhere_option(word)) return whole_word(o, row, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;
@@ -436,8 +449,14 @@ static enum sluice_status need(const struct cli_options *o, enum cli_option id, 
     char name[64];
     const struct cli_option_row *row = &cli_option_rows[id];
     if (cli_given(o, id)) return SLUICE_OK;
-    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' needs --%s %s", cli_command_rows[o->command].name, row->name,
-              row->value_name);
+    const struct cli_command_row *command = &cli_command_rows[o->command];
+    if (id == OPT_MODEL && command->words_max == 1) {
+        base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' needs a model", command->name);
+        base_hint(err, "sluice %s MODEL, a GGUF file; -m FILE and the environment variable %s do too", command->name,
+                  cli_env_name(row, name));
+        return SLUICE_ERR_USAGE;
+    }
+    base_fail(err, SLUICE_ERR_USAGE, NULL, "'%s' needs --%s %s", command->name, row->name, row->value_name);
     if (row->env)
         base_hint(err, "give it with the option or in the environment variable %s", cli_env_name(row, name));
     else
@@ -559,6 +578,31 @@ static enum sluice_status check_rules(struct cli_options *o, struct sluice_error
     return SLUICE_OK;
 }
 
+static bool is_model_path(const char *word)
+{
+    const size_t bytes = strlen(word);
+    return strchr(word, '/') || (bytes > 5 && strcasecmp(word + bytes - 5, ".gguf") == 0);
+}
+
+enum sluice_status cli_no_command(const char *word, struct sluice_error *err)
+{
+    const char *names[CLI_COMMANDS], *elsewhere = elsewhere_command(word);
+    const bool dashed = word[0] == '-';
+    for (unsigned i = 0; i < CLI_COMMANDS; i++) names[i] = cli_command_rows[i].name;
+    const char *near = dashed ? NULL : cli_nearest(word, names, CLI_COMMANDS);
+    base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "'%.100s' is not a command%s", word,
+              dashed ? "; options come after it" : "");
+    if (elsewhere)
+        base_hint(err, "%s", elsewhere);
+    else if (near)
+        base_hint(err, "did you mean '%s'?", near);
+    else if (dashed)
+        base_hint(err, "as in 'sluice run MODEL -p TEXT', or 'sluice chat MODEL'; 'sluice help' lists the commands");
+    else if (is_model_path(word))
+        base_hint(err, "a command comes first: 'sluice run %.80s -p TEXT', or 'sluice chat %.80s'", word, word);
+    return SLUICE_ERR_USAGE;
+}
+
 static bool asks_help(int argc, char *const *argv)
 {
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -571,19 +615,7 @@ enum sluice_status cli_parse(int argc, char *const *argv, char *(*get_env)(const
 {
     memset(out, 0, sizeof *out);
     if (argc < 2) return base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "a command is missing");
-    if (!cli_find_command(argv[1], &out->command)) {
-        const char *names[CLI_COMMANDS];
-        for (unsigned i = 0; i < CLI_COMMANDS; i++) names[i] = cli_command_rows[i].name;
-        const char *near = argv[1][0] == '-' ? NULL : cli_nearest(argv[1], names, CLI_COMMANDS);
-        base_fail(err, SLUICE_ERR_USAGE, "'sluice help' lists the commands", "'%.100s' is not a command%s", argv[1],
-                  argv[1][0] == '-' ? "; options come after it" : "");
-        const char *elsewhere = elsewhere_command(argv[1]);
-        if (elsewhere)
-            base_hint(err, "%s", elsewhere);
-        else if (near)
-            base_hint(err, "did you mean '%s'?", near);
-        return SLUICE_ERR_USAGE;
-    }
+    if (!cli_find_command(argv[1], &out->command)) return cli_no_command(argv[1], err);
     if (asks_help(argc, argv)) {
         out->value[OPT_HELP].integer = 1;
         out->value[OPT_HELP].source = CLI_FROM_FLAG;

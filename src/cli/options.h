@@ -223,6 +223,8 @@ void cli_name_sources(const struct cli_options *o, struct sluice_error *err);
 
 bool cli_takes(enum cli_command command, enum cli_option id);
 bool cli_find_command(const char *name, enum cli_command *out);
+/* SLUICE_ERR_USAGE for a word that is no command; the hint is what was meant, as far as that can be seen. */
+enum sluice_status cli_no_command(const char *word, struct sluice_error *err);
 /* "SLUICE_KV_TYPE" of "kv-type"; returns out. */
 const char *cli_env_name(const struct cli_option_row *row, char out[64]);
 /* The most similar of the names, or NULL if none is similar enough to be what was meant. */

@@ -65,6 +65,12 @@ has out 'Usage: sluice run'
 expect 0 "$fake" help quantize
 has out '--tensor-type'
 expect 2 "$fake" help nothing
+expect 2 "$fake" help rnu
+is err "sluice: 'rnu' is not a command\n  did you mean 'run'?\n"
+expect 2 "$fake" help man
+has err "'sluice help --man'"
+expect 0 "$fake" help
+has out '(--man)'
 expect 0 "$fake" --version
 is out 'sluice 0.1.0\n'
 expect 0 "$fake" version --json
