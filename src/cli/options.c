@@ -356,7 +356,7 @@ static enum sluice_status take_option(int argc, char *const *argv, int *i, struc
         if (equals) text = equals + 1;
     } else {
         row = find_letter(o->command, word[1]);
-        if (!row && strcmp(word, "-m") == 0) return no_model(o, word, err);
+        if (!row && word[1] == 'm' && (!word[2] || word[2] == '=')) return no_model(o, word, err);
         if (!row) return unknown_option(o, word, err);
         if (word[2] && elsewhere_option(word)) return whole_word(o, row, word, err);
         if (word[2]) text = word[2] == '=' ? word + 3 : word + 2;

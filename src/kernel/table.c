@@ -2,6 +2,7 @@
 #include "kernel/tables.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool cpu_has(const struct os_cpu *cpu, enum kernel_level level)
@@ -51,6 +52,21 @@ static enum sluice_status select_best(const struct kernel_table *const *tables, 
     return SLUICE_OK;
 }
 
+/* A level that this program was not built with: kernels are built for one family of processors. */
+static enum sluice_status other_family(const struct kernel_table *const *tables, enum kernel_level level,
+                                       const char *level_name, struct sluice_error *err)
+{
+    char list[80] = "scalar";
+    for (const struct kernel_table *const *t = tables; *t; t++) {
+        const size_t used = strlen(list);
+        if ((*t)->level != KERNEL_SCALAR) snprintf(list + used, sizeof list - used, ", %s", (*t)->name);
+    }
+    base_fail(err, SLUICE_ERR_HARDWARE, NULL, "%s is a level of %s processors, which this program is not built for",
+              level_name, level >= KERNEL_NEON ? "64-bit ARM" : "x86-64");
+    base_hint(err, "this build has %s; auto takes the best of them that the CPU has", list);
+    return SLUICE_ERR_HARDWARE;
+}
+
 enum sluice_status kernel_select_from(const struct kernel_table *const *tables, const struct os_cpu *cpu,
                                       const char *level_name, const struct kernel_table **out, struct sluice_error *err)
 {
@@ -73,8 +89,7 @@ enum sluice_status kernel_select_from(const struct kernel_table *const *tables, 
     }
     for (int level = 0; level < KERNEL_LEVELS; level++)
         if (strcmp(level_name, names[level]) == 0)
-            return base_fail(err, SLUICE_ERR_HARDWARE, "use auto, which takes the best level that the CPU has",
-                             "this build for another processor family holds no %s kernels", level_name);
+            return other_family(tables, (enum kernel_level)level, level_name, err);
     return base_fail(err, SLUICE_ERR_USAGE, "give one of auto, scalar, avx2, avx512, amx, neon, dotprod, i8mm",
                      "there is no kernel level '%.32s'", level_name);
 }

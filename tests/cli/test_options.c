@@ -291,7 +291,7 @@ static void wrong_use_is_explained(void **state)
          "is an argument here: sluice quantize IN OUT"},
         {{"doctor", "-m", "x"}, "has no option '-m'", "is an argument here: sluice doctor [FILE"},
         {{"replay", "-m", "x"}, "has no option '-m'", "no model is read here: sluice replay TRACE..."},
-        {{"template", "-m", "x"}, "has no option '-m'", "no model is read here: sluice template [-f FILE]"},
+        {{"template", "-m=x"}, "has no option '-m'", "no model is read here: sluice template [-f FILE]"},
         {{"models/x.gguf"}, "not a command", "'sluice run models/x.gguf -p TEXT'"},
         {{"X.GGUF", "-p", "y"}, "not a command", "'sluice chat X.GGUF'"},
         {{"-m", "x", "-p", "y"}, "options come after it", "'sluice run MODEL -p TEXT'"},

@@ -55,6 +55,12 @@ static void test_refusals(void **state)
     assert_int_equal(kernel_select(&bare, "avx512", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "amx", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "neon", &t, &err), SLUICE_ERR_HARDWARE);
+#ifdef __x86_64__
+    assert_non_null(strstr(err.message, "neon is a level of 64-bit ARM processors"));
+    assert_non_null(strstr(err.hint, "this build has scalar"));
+    assert_non_null(strstr(err.hint, "avx2"));
+    assert_null(strstr(err.hint, "neon"));
+#endif
     assert_int_equal(kernel_select(&bare, "dotprod", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "i8mm", &t, &err), SLUICE_ERR_HARDWARE);
     assert_int_equal(kernel_select(&bare, "mmx", &t, &err), SLUICE_ERR_USAGE);
