@@ -1,6 +1,7 @@
 /* sluice chat. The whole conversation is rendered each turn and compared with the tokens of the session, so that only
  * what differs is computed; after an ordinary turn that is the new message. */
 #include "cli/commands.h"
+#include "cli/elsewhere.h"
 #include "cli/generate.h"
 #include "cli/interrupt.h"
 #include "cli/line.h"
@@ -29,7 +30,11 @@ static const char help_text[] = "  /help       this list\n"
                                 "  /stats      speed, hits and disk use so far\n"
                                 "  /save FILE  write the conversation to a file\n"
                                 "  /quit       leave (or /exit, or Ctrl-D)\n"
-                                "  a backslash at the end of a line continues the message; Ctrl-C stops an answer\n";
+                                "  a backslash at the end of a line continues the message; Ctrl-C stops an answer;\n"
+                                "  on a terminal Tab completes an order\n";
+
+static const char *const order_names[] = {"/help", "/reset", "/stats", "/save", "/quit", "/exit"};
+#define N_ORDERS (sizeof order_names / sizeof *order_names)
 
 static void chat_failed(struct chat *c, int code)
 {
@@ -151,6 +156,20 @@ static bool is_order(const char *line, const char *order, const char **argument)
     return true;
 }
 
+static void unknown_order(const char *line)
+{
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " "), line);
+    const char *elsewhere = elsewhere_order(line), *near = cli_nearest(word, order_names, N_ORDERS);
+    fprintf(stderr, "sluice: unknown command '%.80s'", line);
+    if (elsewhere)
+        fprintf(stderr, ": %s\n", elsewhere);
+    else if (near)
+        fprintf(stderr, "; did you mean %s?\n", near);
+    else
+        fputs("; /help lists them\n", stderr);
+}
+
 static enum sluice_status chat_order(struct chat *c, const char *line, struct sluice_error *err)
 {
     const char *argument;
@@ -175,7 +194,7 @@ static enum sluice_status chat_order(struct chat *c, const char *line, struct sl
         }
     } else {
         chat_failed(c, base_exit_code(SLUICE_ERR_USAGE));
-        fprintf(stderr, "sluice: unknown command '%.80s'; /help lists them\n", line);
+        unknown_order(line);
     }
     return SLUICE_OK;
 }
@@ -244,6 +263,7 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     if (c->terminal && !c->report.quiet) fputs("/help lists the commands; Ctrl-D leaves\n", stderr);
     open_begin(&c->model, &c->at_begin);
     line_idle(c->lines, chat_idle, c);
+    line_orders(c->lines, order_names, N_ORDERS);
     int code = chat_loop(c);
     line_idle(c->lines, NULL, NULL);
     struct sluice_stats now;

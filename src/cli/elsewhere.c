@@ -1,5 +1,5 @@
-/* Names of llama.cpp's and ollama's options and commands, and what is in their place. Names that Sluice has too are not
- * here. docs/LLAMA.md says it at more length. */
+/* Names of llama.cpp's and ollama's options, commands and orders of a chat, and what is in their place. Names that
+ * Sluice has too are not here. docs/LLAMA.md says it at more length. */
 #include "cli/elsewhere.h"
 
 #include <stddef.h>
@@ -148,6 +148,18 @@ static const struct elsewhere commands[] = {
     {" embed embedding rerank llama-embedding ", "Sluice has no such thing: it writes text"},
 };
 
+static const struct elsewhere orders[] = {
+    {" /clear /new ", "here it is /reset"},
+    {" /bye /q /x ", "here it is /quit"},
+    {" /? /h ", "here it is /help"},
+    {" /regen /retry ", "there is none: the up key brings a message back, to be put again"},
+    {" /set /system ", "there is none: options, as --system TEXT, are given when a chat begins"},
+    {" /show /info ", "here it is /stats; 'sluice inspect FILE' shows a model"},
+    {" /load /model ", "there is none: 'sluice chat MODEL' talks with another model"},
+    {" /read /file /glob ", "there is none: 'sluice run MODEL --chat -f FILE' asks with the text of a file"},
+    {" /image /audio ", "there is none: texts alone"},
+};
+
 static const char *find(const struct elsewhere *rows, size_t n, const char *word, size_t bytes)
 {
     char name[40];
@@ -168,4 +180,9 @@ const char *elsewhere_option(const char *word)
 const char *elsewhere_command(const char *word)
 {
     return find(commands, sizeof commands / sizeof *commands, word, strlen(word));
+}
+
+const char *elsewhere_order(const char *line)
+{
+    return find(orders, sizeof orders / sizeof *orders, line, strcspn(line, " "));
 }

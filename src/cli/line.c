@@ -29,6 +29,8 @@ struct line_reader {
     bool begins;    /* no character of this line has been read */
     bool changed;   /* the terminal is not as it was */
     struct termios before;
+    const char *const *orders; /* what Tab completes */
+    size_t n_orders;
     line_idle_fn *idle; /* may be NULL */
     void *idle_user;
     char *plain; /* what was read of standard input, and not given out yet: [plain_begin, plain_end) */
@@ -109,6 +111,12 @@ void line_idle(struct line_reader *l, line_idle_fn *idle, void *user)
     l->idle_user = user;
 }
 
+void line_orders(struct line_reader *l, const char *const *orders, size_t n)
+{
+    l->orders = orders;
+    l->n_orders = n;
+}
+
 /* ---- terminal ---- */
 
 static char *prompt(EditLine *edit)
@@ -117,6 +125,28 @@ static char *prompt(EditLine *edit)
     struct line_reader *l = NULL;
     el_get(edit, EL_CLIENTDATA, &l);
     return l && l->continued ? more : first;
+}
+
+/* Tab: adds what all orders that begin with the line so far go on with; a sound where that is nothing. */
+static unsigned char complete(EditLine *edit, int key)
+{
+    struct line_reader *l = NULL;
+    char rest[32] = "";
+    bool any = false;
+    el_get(edit, EL_CLIENTDATA, &l);
+    const LineInfo *line = el_line(edit);
+    const size_t typed = (size_t)(line->cursor - line->buffer);
+    if (!l || !typed || line->cursor != line->lastchar) return CC_ERROR;
+    for (size_t i = 0; i < l->n_orders; i++) {
+        size_t common = 0;
+        if (strncmp(l->orders[i], line->buffer, typed) != 0) continue;
+        const char *more = l->orders[i] + typed;
+        if (!any) snprintf(rest, sizeof rest, "%s", more);
+        while (rest[common] && rest[common] == more[common]) common++;
+        rest[common] = '\0';
+        any = true;
+    }
+    return rest[0] && el_insertstr(edit, rest) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
 /* libedit's own reading takes up again after a signal; this one lets Ctrl-C end the line. */
@@ -180,6 +210,8 @@ static void open_terminal(struct line_reader *l)
     el_set(l->edit, EL_EDITOR, "emacs");
     el_set(l->edit, EL_SIGNAL, 0);
     el_wset(l->edit, EL_GETCFN, read_character);
+    el_set(l->edit, EL_ADDFN, "sluice-order", "completes an order", complete);
+    el_set(l->edit, EL_BIND, "^I", "sluice-order", NULL);
     el_source(l->edit, NULL);
     load_history(l);
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum line_end { LINE_READ, LINE_INTERRUPTED, LINE_END, LINE_REFUSED, LINE_FAILED };
 
@@ -19,6 +20,9 @@ void line_close(struct line_reader *l);
  * there was nothing to do. */
 typedef bool line_idle_fn(void *user, bool *said);
 void line_idle(struct line_reader *l, line_idle_fn *idle, void *user); /* idle NULL: none */
+/* Words that Tab completes at the begin of a line on a terminal: what those have in common that begin as it does. They
+ * must outlive the reader. */
+void line_orders(struct line_reader *l, const char *const *orders, size_t n);
 /* One message: lines joined by newlines where a line ends in a backslash. *text belongs to the reader and lives until
  * the next call. LINE_REFUSED: the message cannot be used (err says why), the next one can be read. */
 enum line_end line_read(struct line_reader *l, const char **text, struct sluice_error *err);

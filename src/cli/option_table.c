@@ -29,7 +29,8 @@ const struct cli_command_row cli_command_rows[CLI_COMMANDS] = {
                   "Reads a message, answers, and so on until the end of input (Ctrl-D). A backslash at the end of a "
                   "line continues the message on the next. Ctrl-C stops the answer, not the program. Lines that begin "
                   "with a slash are orders: /help, /reset, /stats, /save FILE, /quit. On a terminal the line can be "
-                  "edited and earlier ones recalled; otherwise each line of standard input is a message, and the exit "
+                  "edited, earlier ones recalled and orders completed with Tab; otherwise each line of standard input "
+                  "is a message, and the exit "
                   "code is that of the first message or order that failed, or 0. Only the tokens that are new in each "
                   "turn are computed.",
                   0, 1, "files"},

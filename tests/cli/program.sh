@@ -423,7 +423,17 @@ printf 'one\ntwo\\\nthree\n/save saved\n/reset\n/nonsense\nfour\n' >lines
 FAKE_LOG=log "$fake" chat -m model --seed 1 -q <lines >out 2>err
 [ $? -eq 2 ] || fail 'chat: exit code of an unknown command'
 [ "$(grep -c 'Hello, wörld! Stop here, 😀 please.' out)" -eq 3 ] || fail 'chat: three answers'
-has err "unknown command '/nonsense'"
+has err "unknown command '/nonsense'; /help lists them"
+printf '/clear\n/bye\n/?\n/regen\n/set seed 1\n/read a\n/stat\n' >orders
+"$fake" chat -m model --seed 1 -q <orders >out2 2>err2
+[ $? -eq 2 ] || fail 'chat: exit code of orders of other programs'
+has err2 "'/clear': here it is /reset"
+has err2 "'/bye': here it is /quit"
+has err2 "'/?': here it is /help"
+has err2 "'/regen': there is none"
+has err2 "'/set seed 1': there is none"
+has err2 "'/read a': there is none"
+has err2 "'/stat'; did you mean /stats?"
 has saved 'two
 three'
 [ "$(grep -c . saved)" -eq 9 ] || fail "saved: $(cat saved)"

@@ -153,6 +153,26 @@ static void interrupt_stops_the_answer_only(void **state)
     clean(&t);
 }
 
+/* Tab goes on as far as there is one way; what is no order it leaves alone. */
+static void tab_completes_orders(void **state)
+{
+    struct terminal t;
+    start(&t, "\nI am well.");
+    expect(&t, "> ");
+    type(&t, "/s\tt\t\r"); /* /stats or /save: nothing; then /stats */
+    expect(&t, "ats");
+    expect(&t, "context  0 of");
+    expect(&t, "> ");
+    type(&t, "he\tllo\r");
+    expect(&t, "llo");
+    expect(&t, "I am well.");
+    expect(&t, "> ");
+    type(&t, "/q\t\r");
+    assert_int_equal(finish(&t), 0);
+    assert_null(strstr(t.seen, "unknown command"));
+    clean(&t);
+}
+
 /* While nothing is typed other things are done; they may say a line, after which the prompt stands there again. */
 static void idle_work_leaves_the_line_alone(void **state)
 {
@@ -176,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(talks_edits_and_remembers),
         cmocka_unit_test(interrupt_stops_the_answer_only),
+        cmocka_unit_test(tab_completes_orders),
         cmocka_unit_test(idle_work_leaves_the_line_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
