@@ -17,7 +17,8 @@ static const struct {
     {"3", "the model file is damaged, incomplete or not supported"},
     {"4", "the memory or the machine does not suffice"},
     {"5", "the system failed a read or a write"},
-    {"130", "interrupted"},
+    {"130", "interrupted (Ctrl-C)"},
+    {"143", "ended by SIGTERM; by SIGHUP 129. A server that has finished what it accepted ends with 0"},
 };
 
 static const struct {
