@@ -267,10 +267,10 @@ static int chat_session(struct chat *c, const struct cli_options *o)
     int code = chat_loop(c);
     line_idle(c->lines, NULL, NULL);
     struct sluice_stats now;
-    sluice_stats(c->model.engine, &now);
+    generate_finish(&c->generator);
+    open_end(&c->model, &now);
     if (!c->report.quiet && code == c->first_code)
         report_stats(stderr, &c->at_begin, &now, c->first_token_ns, &c->model.ledger, c->report.verbose);
-    generate_finish(&c->generator);
     return code;
 }
 

@@ -160,6 +160,12 @@ void open_begin(const struct open_model *m, struct sluice_stats *begin)
     memset(begin->prefetch, 0, sizeof begin->prefetch); /* the warm-up may have begun with the engine */
 }
 
+void open_end(const struct open_model *m, struct sluice_stats *end)
+{
+    if (m->keeps) (void)sluice_idle(m->engine, 0); /* what closing has kept is the disk's once it is queued for it */
+    sluice_stats(m->engine, end);
+}
+
 enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,
                              struct sluice_stats *begin, struct sluice_error *err)
 {

@@ -30,6 +30,8 @@ void open_close(struct open_model *m);
 /* Before the first token: the figures from which a report counts. The guesses of a warm-up belong to it, its reading
  * does not. */
 void open_begin(const struct open_model *m, struct sluice_stats *begin);
+/* The figures at the end, once the session is closed: closing keeps what of its prefix was not kept yet. */
+void open_end(const struct open_model *m, struct sluice_stats *end);
 /* The same, after what --hotlist or --warm-experts asks for has been loaded; says how much. Ctrl-C: SLUICE_CANCELLED.
  */
 enum sluice_status open_warm(const struct cli_options *o, const struct open_model *m, struct report *r,

@@ -69,7 +69,6 @@ static int run_prompt(const struct cli_options *o, struct open_model *m, struct 
     }
     enum generate_end end = GENERATE_INTERRUPTED;
     if (open_warm(o, m, r, &before, &err) == SLUICE_OK) end = generate_text(&g, ids, n, &err);
-    sluice_stats(m->engine, &after);
     say_end(r, &g, end);
     int code = 0;
     if (end == GENERATE_INTERRUPTED) code = 130;
@@ -77,9 +76,10 @@ static int run_prompt(const struct cli_options *o, struct open_model *m, struct 
         code = report_error(&err);
         if (err.status == SLUICE_CONTEXT_FULL) code = 2; /* nothing was written: the prompt is too long */
     }
+    generate_finish(&g);
+    open_end(m, &after);
     if (!r->quiet && end != GENERATE_FAILED && end != GENERATE_OUTPUT)
         report_stats(stderr, &before, &after, g.first_token_ns, &m->ledger, r->verbose);
-    generate_finish(&g);
     free(ids);
     return code;
 }

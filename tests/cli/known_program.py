@@ -4,13 +4,14 @@
 SLUICE_BIN names the program, SLUICE_SOURCE the repository."""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
 
 sys.dont_write_bytecode = True  # the source folder stays as it is
 
-from real_program import ARCH, DEMO, ENV, Folder, PROGRAM, run
+from real_program import ARCH, DEMO, ENV, Folder, PROGRAM, UNITS, run
 
 
 class Known(Folder):
@@ -23,6 +24,20 @@ class Known(Folder):
     def profile(self, *words, model=DEMO):
         return json.loads(run("profile", "-m", model, "-p", "It was the best of times.", "--out", self.list, "--json", "-q", *words)[0])
 
+    def assert_kept(self, line, folder):
+        """The line counts what the end of the run has kept: what is in the folder then."""
+        kept = re.search(r"kept ([0-9.]+) ([KM]?i?B) of .*, on the disk ([0-9.]+) ([KM]?i?B) of ", line)
+        memory, disk = (float(kept[i]) * UNITS.get(kept[i + 1].encode(), 1) for i in (1, 3))
+        held = sum(os.stat(os.path.join(folder, name)).st_blocks * 512 for name in os.listdir(folder))
+        self.assertGreater(memory, 0, line)
+        self.assertGreater(disk, 0, line)
+        self.assertLess(abs(disk - held), 0.02 * held + 8192, (line, held))
+
+    def test_prefixes_of_a_chat_are_counted(self):
+        folder = self.path("kept")
+        said = run("chat", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", "--kv-dir", folder, text=b"Call me Ishmael.\n")[1].decode()
+        self.assert_kept(next(line for line in said.splitlines() if line.startswith("prefixes")), folder)
+
     def test_prefixes_are_kept_over_runs(self):
         folder, text = self.path("not/yet/kept"), "Call me Ishmael. Some years ago, never mind how long precisely, "
         ask = lambda *words: [x.decode() for x in run("run", "-m", DEMO, "-n", "8", "--greedy", "--ctx", "256", "--memory", "400M", *words)[:2]]
@@ -32,6 +47,7 @@ class Known(Folder):
         first, again = ask("-p", text, "--kv-dir", folder), ask("-p", text, "--kv-dir", folder, "--prefix-memory", "8M")
         self.assertEqual((first[0], again[0]), (plain[0], plain[0]))
         self.assertTrue(known(first[1])[0].startswith("prefixes 0 tokens were known"), first[1])
+        self.assert_kept(known(first[1])[0], folder)
         self.assertGreater(int(known(again[1])[0].split()[1]), 10)
         self.assertIn("of 8.00 MiB, on the disk", known(again[1])[0])
         for made in ("not", "not/yet", "not/yet/kept"):
