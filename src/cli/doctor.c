@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LINE_BYTES 320 /* of a sentence */
+
 struct machine {
     struct os_cpu cpu;
     struct os_memory memory;
@@ -131,8 +133,15 @@ static uint64_t look_into(const char *path)
     return bytes;
 }
 
+/* Fast disks and small models: 0.4 is not 0. */
+static const char *milliseconds(double ms, char out[32])
+{
+    snprintf(out, 32, "%.*f", ms >= 9.95 ? 0 : (ms >= 0.095 ? 1 : 2), ms);
+    return out;
+}
+
 /* A sentence a finding. */
-static void explain(const struct doctor_disk *d, uint64_t token_bytes, char lines[4][256])
+static void explain(const struct doctor_disk *d, uint64_t token_bytes, char lines[4][LINE_BYTES])
 {
     double best = doctor_best_rate(d), one = 0, deep = 0;
     for (unsigned b = 0; b < DOCTOR_BLOCKS; b++) { /* at the block size where depth tells most */
@@ -143,37 +152,42 @@ static void explain(const struct doctor_disk *d, uint64_t token_bytes, char line
     }
     unsigned n = 0;
     if (!d->direct)
-        snprintf(lines[n++], 256,
+        snprintf(lines[n++], LINE_BYTES,
                  "This file system gives no direct reads: they go through the page cache, which takes memory and time, "
                  "and these figures may be the cache's.");
     const char *kind = best >= 3e9   ? "a fast NVMe disk"
                        : best >= 1e9 ? "an NVMe disk of the slower kind, or a virtual one"
                        : best >= 3e8 ? "as a SATA disk: expect it to be the limit"
                                      : "too slow for streaming: keep the model elsewhere, or give more memory";
+    char half[32], tenth[32];
     if (token_bytes && best > 0)
-        snprintf(lines[n++], 256,
-                 "At best %.2f GB/s: a token of this model, which uses %.0f MB of experts, waits at least %.0f ms for "
-                 "the disk at 50 %% hits, %.0f ms at 90 %% (%s).",
-                 best / 1e9, (double)token_bytes / 1e6, (double)token_bytes * 0.5e3 / best,
-                 (double)token_bytes * 0.1e3 / best, kind);
+        snprintf(lines[n++], LINE_BYTES,
+                 "At best %.2f GB/s: a token of this model, which uses %.0f MB of experts, waits at least %s ms for "
+                 "the disk at 50 %% hits, %s ms at 90 %% (%s).",
+                 best / 1e9, (double)token_bytes / 1e6, milliseconds((double)token_bytes * 0.5e3 / best, half),
+                 milliseconds((double)token_bytes * 0.1e3 / best, tenth), kind);
     else
-        snprintf(lines[n++], 256, "At best %.2f GB/s: a token that misses 100 MB of experts waits about %.0f ms (%s).",
-                 best / 1e9, best > 0 ? 1e11 / best : 0, kind);
+        snprintf(lines[n++], LINE_BYTES,
+                 "At best %.2f GB/s: a token that misses 100 MB of experts waits about %s ms (%s).", best / 1e9,
+                 milliseconds(best > 0 ? 1e11 / best : 0, half), kind);
     if (one > 0 && deep > 1.5 * one)
-        snprintf(lines[n++], 256,
+        snprintf(lines[n++], LINE_BYTES,
                  "Many reads at once help (up to %.1f times), and Sluice keeps up to 32 in flight. Another program "
                  "that uses the disk "
                  "now would falsify this.",
                  deep / one);
     else
-        snprintf(lines[n++], 256, "Many reads at once hardly help here: a network, virtual or busy disk.");
+        snprintf(lines[n++], LINE_BYTES, "Many reads at once hardly help here: a network, virtual or busy disk.");
     while (n < 4) lines[n++][0] = '\0';
 }
 
 static void print_disk(const struct doctor_disk *d, uint64_t token_bytes)
 {
-    char a[24], lines[4][256];
-    if (d->scratch)
+    char a[24], lines[4][LINE_BYTES];
+    if (d->n_shards)
+        out_printf("\ndisk          %s, %s, the largest of the model's %zu files", d->path,
+                   report_bytes((double)d->file_bytes, a), d->n_shards);
+    else if (d->scratch)
         out_printf("\ndisk          a scratch file of %s (removed)", report_bytes((double)d->file_bytes, a));
     else
         out_printf("\ndisk          %s, %s", d->path, report_bytes((double)d->file_bytes, a));
@@ -204,7 +218,7 @@ static json_t *bytes_or_null(uint64_t bytes)
 static json_t *json_disk(const struct doctor_disk *d, uint64_t token_bytes)
 {
     json_t *reads = json_array(), *meaning = json_array();
-    char lines[4][256];
+    char lines[4][LINE_BYTES];
     for (unsigned b = 0; b < DOCTOR_BLOCKS; b++)
         for (unsigned q = 0; q < DOCTOR_DEPTHS; q++)
             json_array_append_new(reads,
@@ -254,7 +268,7 @@ int command_doctor(const struct cli_options *o)
     if (o->n_words) {
         m->measured = doctor_measure(o->words[0], cli_flag(o, OPT_FULL), &m->disk, &err) == SLUICE_OK;
         if (!m->measured) code = report_error(&err);
-        if (m->measured && !m->disk.scratch) m->token_bytes = look_into(m->disk.path);
+        if (m->measured && !m->disk.scratch) m->token_bytes = look_into(m->disk.n_shards ? o->words[0] : m->disk.path);
     }
     if (json && code == 0)
         out_json(json_machine(m));

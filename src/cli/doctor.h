@@ -16,15 +16,17 @@ struct doctor_disk {
     char opened[4096];            /* by which name it can be opened */
     int scratch_fd, scratch_slot; /* a scratch file has no name where the system can do without; -1: none */
     char filesystem[32];
-    bool scratch; /* a file written for the purpose */
-    bool direct;  /* O_DIRECT works here */
+    bool scratch;    /* a file written for the purpose */
+    bool direct;     /* O_DIRECT works here */
+    size_t n_shards; /* of the split model whose largest was read; 0: another file */
     uint32_t align;
     uint64_t file_bytes, read_bytes;
     enum io_backend backend;
     double bytes_per_s[DOCTOR_BLOCKS][DOCTOR_DEPTHS];
 };
 
-/* path: a file, or a directory (its largest file, or a scratch file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
+/* path: a file (of a split model: its first; the largest is read), or a directory (its largest file, or a scratch
+ * file). full: read more. SLUICE_CANCELLED: Ctrl-C. */
 enum sluice_status doctor_measure(const char *path, bool full, struct doctor_disk *out, struct sluice_error *err);
 double doctor_best_rate(const struct doctor_disk *d); /* bytes a second, at the block size and depth that suit it */
 

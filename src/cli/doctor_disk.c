@@ -3,6 +3,7 @@
 #include "cli/doctor.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
+#include "gguf/gguf.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -121,6 +122,26 @@ static enum sluice_status write_scratch(const char *directory, struct doctor_dis
                      "%.300s: cannot write a scratch file of 64 MiB: %s", directory, strerror(error));
 }
 
+/* Of a split model its largest shard: the first may hold next to nothing. Any other file stays as it is. */
+static enum sluice_status choose_shard(const char *path, struct doctor_disk *d, struct sluice_error *err)
+{
+    struct gguf *g = NULL;
+    struct sluice_error ignored;
+    const char *largest = path;
+    if (!gguf_open(os_system(), path, &g, &ignored) && gguf_n_shards(g) > 1) {
+        d->n_shards = gguf_n_shards(g);
+        for (size_t i = 0; i < d->n_shards; i++)
+            if (gguf_shard(g, i)->bytes > d->file_bytes) {
+                largest = gguf_shard(g, i)->path;
+                d->file_bytes = gguf_shard(g, i)->bytes;
+            }
+    }
+    const int n = snprintf(d->path, sizeof d->path, "%s", largest);
+    gguf_close(g);
+    if (n < (int)sizeof d->path) return SLUICE_OK;
+    return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.100s...: the path is too long", path);
+}
+
 static enum sluice_status choose_file(const char *path, struct doctor_disk *d, struct sluice_error *err)
 {
     struct stat info;
@@ -132,13 +153,13 @@ static enum sluice_status choose_file(const char *path, struct doctor_disk *d, s
     }
     if (!S_ISREG(info.st_mode))
         return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.300s: neither a file nor a directory", path);
-    if ((uint64_t)info.st_size < FILE_BYTES_MIN)
-        return base_fail(err, SLUICE_ERR_USAGE, "name a larger file, or its directory",
-                         "%.300s: %llu bytes are too few to measure a disk, 16 MiB are needed", path,
-                         (unsigned long long)info.st_size);
-    if (snprintf(d->path, sizeof d->path, "%s", path) >= (int)sizeof d->path)
-        return base_fail(err, SLUICE_ERR_USAGE, NULL, "%.100s...: the path is too long", path);
     d->file_bytes = (uint64_t)info.st_size;
+    const enum sluice_status status = choose_shard(path, d, err);
+    if (status) return status;
+    if (d->file_bytes < FILE_BYTES_MIN)
+        return base_fail(err, SLUICE_ERR_USAGE, "name a larger file, or its directory",
+                         "%.300s: %" PRIu64 " bytes are too few to measure a disk, 16 MiB are needed%s", d->path,
+                         d->file_bytes, d->n_shards ? "; the model's other files are smaller still" : "");
 named:
     memcpy(d->opened, d->path, sizeof d->opened);
     return SLUICE_OK;

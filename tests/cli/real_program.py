@@ -199,6 +199,29 @@ def write_gguf(path, values, tensors):
         out.write(head + bytes(-len(head) % 32 + at))
 
 
+def split_gguf(model, prefix, n_first):
+    """The model as two shards, the first with n_first tensors; gives their paths."""
+    with open(model, "rb") as source:
+        data = source.read()
+    seen = json.loads(run("inspect", model, "--json")[0])
+    tensors = sorted(seen["tensors"], key=lambda t: t["offset"])
+    types = {"F32": 0, "F16": 1, "Q8_0": 8, "Q4_K": 12, "Q6_K": 14}
+    # The directory begins with the first tensor's name, and metadata lie before it.
+    end = data.index(string(min(tensors, key=lambda t: data.index(string(t["name"])))["name"]))
+    paths = [f"{prefix}-0000{no + 1}-of-00002.gguf" for no in range(2)]
+    for no, (path, own) in enumerate(zip(paths, (tensors[:n_first], tensors[n_first:]))):
+        keys = b"".join(string("split." + k) + struct.pack("<II", 4, v) for k, v in (("no", no), ("count", 2), ("tensors.count", len(tensors))))
+        n_keys = 3 + (0 if no else struct.unpack("<Q", data[16:24])[0])
+        head, at, bodies = b"GGUF" + struct.pack("<IQQ", 3, len(own), n_keys) + (b"" if no else data[24:end]) + keys, 0, []
+        for t in own:
+            head += string(t["name"]) + struct.pack(f"<I{len(t['dims'])}QIQ", len(t["dims"]), *t["dims"], types[t["type"]], at)
+            bodies.append(data[t["offset"]:t["offset"] + t["bytes"]] + bytes(-t["bytes"] % 32))
+            at += len(bodies[-1])
+        with open(path, "wb") as out:
+            out.write(head + bytes(-len(head) % 32) + b"".join(bodies))
+    return paths
+
+
 # A model of which nothing is right but that it is one.
 QWEN = {"general.architecture": "qwen3moe", "qwen3moe.block_count": 1, "qwen3moe.embedding_length": 32, "qwen3moe.context_length": 512,
         "qwen3moe.attention.head_count": 2, "qwen3moe.attention.layer_norm_rms_epsilon": 1e-6, "qwen3moe.expert_count": 4,
@@ -910,7 +933,24 @@ class Others(Folder):
         seen = json.loads(run("doctor", DEMO, "--json")[0])
         self.assertEqual((seen["disk"]["scratch"], seen["disk"]["path"]), (False, DEMO))
         self.assertIn("not measured", run("doctor")[0].decode())
-        self.assertIn("a token of this model, which uses 4 MB of experts", run("doctor", DEMO)[0].decode())
+        said = run("doctor", DEMO)[0].decode()
+        waits = re.search(r"a token of this model, which uses 4 MB of experts, waits at least ([0-9.]+) ms for the disk at 50 % hits, ([0-9.]+) ms at 90 %", said)
+        self.assertTrue(waits, said)
+        for ms in waits.groups():
+            self.assertGreater(float(ms), 0, said)
+            self.assertEqual("." in ms, float(ms) < 10, said)
+
+    def test_a_split_model_is_measured_where_it_is_largest(self):
+        first, second = split_gguf(DEMO, self.path("m"), 2)
+        self.assertLess(os.path.getsize(first), 16 << 20)
+        seen = json.loads(run("doctor", first, "--json")[0])["disk"]
+        self.assertEqual((seen["path"], seen["file_bytes"]), (second, os.path.getsize(second)))
+        said = run("doctor", first)[0].decode()
+        self.assertIn("the largest of the model's 2 files", said)
+        self.assertIn("a token of this model, which uses 4 MB of experts", said)
+        self.assertIn("tokens/s by the disk's", run("plan", first, "--experts", "64", "--disk", first)[0].decode())
+        small, _ = split_gguf(os.path.join(ARCH, "qwen3moe-moe.gguf"), self.path("small"), 2)
+        self.assertIn("too few to measure a disk", run("doctor", small, code=2)[1].decode())
 
     @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "needs names of open files")
     def test_doctor_killed_leaves_nothing(self):
