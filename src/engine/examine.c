@@ -21,6 +21,7 @@ struct examiner {
     void *user;
     size_t n_stops;
     bool shards;  /* some are missing */
+    bool later;   /* it is one itself, and not the first: nothing of the model can be seen in it */
     bool machine; /* only the machine, its memory or an option stands in the way */
     /* tensors */
     size_t n_missing, n_misshapen, n_other;
@@ -41,9 +42,10 @@ static void find_error(struct examiner *x, const char *code, const struct sluice
 
 static void file_fault(void *user, enum gguf_fault kind, const struct sluice_error *fault)
 {
-    static const char *const codes[] = {"truncated", "shards", "layout"};
+    static const char *const codes[] = {"truncated", "shards", "layout", "shards"};
     struct examiner *x = user;
     x->shards |= kind == GGUF_FAULT_SHARD;
+    x->later |= kind == GGUF_FAULT_LATER;
     find_error(x, codes[kind], fault);
 }
 
@@ -222,7 +224,8 @@ static enum sluice_status examine(struct examiner *x, const struct sluice_option
     struct sluice_error why;
     const enum gguf_kind kind = gguf_kind(x->g);
     const bool whole = x->n_stops == 0;
-    out->kind = gguf_kind_text(kind);
+    out->kind = x->later ? "a part of a split model" : gguf_kind_text(kind);
+    if (x->later) return SLUICE_OK;
     out->is_vocabulary = kind == GGUF_VOCABULARY;
     if (gguf_check_language_model(x->g, true, &why)) {
         find_error(x, "kind", &why);

@@ -80,8 +80,9 @@ void gguf_close(struct gguf *g);
  * holds. Fails for what cannot be gone on from: no GGUF at all, a header that is damaged or cut off. */
 enum gguf_fault {
     GGUF_FAULT_CUT,    /* tensors reach beyond the end of a file */
-    GGUF_FAULT_SHARD,  /* a shard is missing, damaged or not this model's; or this is not the first */
+    GGUF_FAULT_SHARD,  /* a shard is missing, damaged or not this model's */
     GGUF_FAULT_LAYOUT, /* tensors that lie wrongly, occur twice, or leave much of the file over */
+    GGUF_FAULT_LATER,  /* this is another shard than the first, which has what is to be known of the model */
 };
 typedef void gguf_fault_fn(void *user, enum gguf_fault kind, const struct sluice_error *fault);
 enum sluice_status gguf_open_lenient(const struct os_calls *os, const char *path, gguf_fault_fn *fault, void *user,

@@ -165,9 +165,10 @@ static enum sluice_status check_total(const struct gguf *g, struct sluice_error 
     return status;
 }
 
-/* Whether the first file is the first of a split model, whose shards are to be opened: *count is above 1. */
+/* Whether the first file is the first of a split model, whose shards are to be opened: *count is above 1. *later: it is
+ * one, but another than the first. */
 static enum sluice_status check_split(struct gguf *g, const struct os_calls *os, uint32_t *shards,
-                                      size_t *prefix_bytes_out, struct sluice_error *err)
+                                      size_t *prefix_bytes_out, bool *later, struct sluice_error *err)
 {
     const struct gguf_file *first = g->files[0];
     uint32_t count = 0, no = 0, name_no = 0, name_count = 0;
@@ -192,7 +193,10 @@ static enum sluice_status check_split(struct gguf *g, const struct os_calls *os,
                          "%s: is shard %" PRIu64 " of %" PRIu32 "; a split model cannot be opened from memory",
                          first->shown, (uint64_t)no + 1, count);
     status = check_first(first, no, count, err);
-    if (status != SLUICE_OK) return status;
+    if (status != SLUICE_OK) {
+        *later = no != 0;
+        return status;
+    }
     split_name(first->path, prefix_bytes_out, &name_no, &name_count);
     *shards = count;
     return SLUICE_OK;
@@ -216,9 +220,10 @@ enum sluice_status gguf_open_shards(struct gguf *g, const struct os_calls *os, c
     struct sluice_error why, *told = lenient ? &why : err;
     uint32_t count = 1;
     size_t prefix_bytes = 0;
-    bool told_missing = false;
-    enum sluice_status status = check_split(g, os, &count, &prefix_bytes, told);
-    if (status != SLUICE_OK) return gguf_tolerate(lenient, GGUF_FAULT_SHARD, &why) ? SLUICE_OK : status;
+    bool told_missing = false, later = false;
+    enum sluice_status status = check_split(g, os, &count, &prefix_bytes, &later, told);
+    if (status != SLUICE_OK)
+        return gguf_tolerate(lenient, later ? GGUF_FAULT_LATER : GGUF_FAULT_SHARD, &why) ? SLUICE_OK : status;
     if (count <= 1) return SLUICE_OK;
 
     char *path = malloc(prefix_bytes + SUFFIX_BYTES + 1);

@@ -300,7 +300,7 @@ class WhyNot(Folder):
         for text in ["(2 missing in all: 2, 4)", "download m-00002-of-00004.gguf"]:
             self.assertIn(text, said)
         seen, codes, said = self.look(self.path("m-00003-of-00004.gguf"))
-        self.assertEqual(codes[0], "shards")
+        self.assertEqual((codes, seen["kind"], seen["notes"]), (["shards"], "a part of a split model", []))
         self.assertIn("open m-00001-of-00004.gguf", said)
 
     def test_too_little_memory(self):
