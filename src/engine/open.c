@@ -256,6 +256,9 @@ static enum sluice_status open_dense(sluice_engine *e, struct sluice_error *err)
     const uint64_t t0 = e->os->now_ns(e->os->user);
     const struct load_touch touch = {
         .os = e->os, .toucher = e->toucher, .n = e->cpu.n_threads, .rest = prepare_experts, .user = e};
+    /* Whoever waits hears that it begins: the first read may take long. */
+    if (!load_progress(e, 0, e->load.read_bytes))
+        return base_fail(err, SLUICE_CANCELLED, NULL, "stopped on request while loading");
     enum sluice_status st = load_dense(e->model, e->io, &touch, &e->load, e->dense.at, load_progress, e, err);
     if (!st && e->verify) st = load_verify(e->model, &e->load, e->dense.at, e->verify, load_progress, e, err);
     if (st) return st;

@@ -165,6 +165,7 @@ static bool take_progress(void *user, const struct sluice_progress *p)
     if (p->phase == SLUICE_PHASE_LOAD) {
         atomic_store(&s->loaded, p->done);
         atomic_store(&s->to_load, p->total);
+        server_announce(s, ANNOUNCE_LOADS);
         if (s->options.loading) {
             pthread_mutex_lock(&s->log_lock);
             s->options.loading(s->options.user, p);
@@ -525,6 +526,7 @@ static void *run(void *user)
         pthread_mutex_unlock(&s->lock);
         int loading = SERVER_LOADING;
         atomic_compare_exchange_strong(&s->phase, &loading, SERVER_READY);
+        server_announce(s, ANNOUNCE_LOADS); /* a model may have nothing to load */
         pthread_mutex_lock(&s->log_lock);
         if (s->options.ready) s->options.ready(s->options.user, q->engine);
         pthread_mutex_unlock(&s->log_lock);

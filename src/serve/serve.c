@@ -58,6 +58,16 @@ void server_log(struct server *s, enum sluice_log_level level, const char *forma
     pthread_mutex_unlock(&s->log_lock);
 }
 
+void server_announce(struct server *s, unsigned what)
+{
+    pthread_mutex_lock(&s->log_lock);
+    const unsigned before = s->announced;
+    s->announced |= what;
+    if (s->announced == ANNOUNCE_ALL && before != ANNOUNCE_ALL && s->options.listening)
+        s->options.listening(s->options.user, s->url);
+    pthread_mutex_unlock(&s->log_lock);
+}
+
 /* "model" of "/a/model.gguf": what answers call the model. */
 static void name_model(struct server *s)
 {
@@ -84,11 +94,7 @@ static enum sluice_status run(struct server *s, struct sluice_error *err)
     if ((st = clerk_start(s->clerk, err))) goto stop_nothing;
     if ((st = scheduler_start(s, &s->scheduler, err))) goto stop_clerk;
     if ((st = http_start(s, fd, err))) goto stop_scheduler;
-    if (s->options.listening) {
-        pthread_mutex_lock(&s->log_lock);
-        s->options.listening(s->options.user, s->url);
-        pthread_mutex_unlock(&s->log_lock);
-    }
+    server_announce(s, ANNOUNCE_ANSWERS);
     st = warden_run(s, err);
     if (server_phase(s) != SERVER_DRAINING) {
         atomic_store(&s->phase, SERVER_STOPPING);

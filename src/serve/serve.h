@@ -33,7 +33,7 @@ struct serve_options {
 
     /* Called from any of the server's threads, one at a time. */
     void (*log)(void *user, enum sluice_log_level level, const char *line);
-    void (*listening)(void *user, const char *url);               /* connections are accepted; the model is loading */
+    void (*listening)(void *user, const char *url);               /* requests are answered; the model loads */
     bool (*loading)(void *user, const struct sluice_progress *p); /* may be NULL */
     void (*ready)(void *user, const sluice_engine *e);            /* loaded; called by the thread that owns it */
     void *user;

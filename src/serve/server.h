@@ -47,8 +47,9 @@ struct server {
 
     uint64_t links_looked_ns; /* the warden's */
 
-    pthread_mutex_t log_lock;
-    atomic_int phase; /* enum server_phase */
+    pthread_mutex_t log_lock; /* also of: */
+    unsigned announced;       /* of ANNOUNCE_ALL */
+    atomic_int phase;         /* enum server_phase */
     atomic_ullong loaded, to_load;
     struct sluice_error load_error; /* once phase is SERVER_FAILED */
 
@@ -66,6 +67,11 @@ void server_log(struct server *s, enum sluice_log_level level, const char *forma
 uint64_t server_now_ns(void);             /* monotonic */
 void server_cond_init(pthread_cond_t *c); /* whose times are those */
 static inline enum server_phase server_phase(struct server *s) { return (enum server_phase)atomic_load(&s->phase); }
+
+/* The address is told once: when requests are answered, and the model has got its memory and begins to load. Until then
+ * both can fail, and nobody should have begun to wait. Called for each when it holds, as often as one likes. */
+enum { ANNOUNCE_ANSWERS = 1, ANNOUNCE_LOADS = 2, ANNOUNCE_ALL = 3 };
+void server_announce(struct server *s, unsigned what);
 
 /* listen.c */
 enum sluice_status listen_open(struct server *s, int *fd, struct sluice_error *err);

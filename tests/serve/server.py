@@ -343,7 +343,13 @@ class Ends(unittest.TestCase):
 
     def test_a_model_that_cannot_be_loaded(self):
         s = Server(model="/nowhere.gguf", wait=False)
+        self.assertEqual(s.url, "")
         self.assertIn("/nowhere.gguf", s.stop(code=5))
+
+    def test_a_model_that_does_not_fit_has_no_address(self):
+        s = Server("--memory", "28M", wait=False)
+        self.assertEqual(s.url, "")
+        self.assertIn("is needed", s.stop(code=4))
 
     def test_a_model_that_is_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
