@@ -156,7 +156,7 @@ SLUICE_API void sluice_ledger_sized(const sluice_engine *e, struct sluice_ledger
 #define SLUICE_SIZES_MAX 12
 #define SLUICE_ROUTES_MAX 4
 struct sluice_stats {
-    uint64_t tokens_prefill, tokens_decode;
+    uint64_t tokens_prefill, tokens_decode; /* decode: one behind another whose logits were there */
     uint64_t prefill_ns, decode_ns;
     uint64_t hits, misses, evictions; /* of wanted experts */
     uint64_t read_bytes;              /* expert bytes read */

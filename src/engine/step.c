@@ -14,7 +14,7 @@ struct step {
     size_t n_parts;
     const int32_t *ids; /* of all parts, [n_tokens] */
     size_t n_tokens;
-    bool decode;                        /* one token for each session, behind others */
+    bool decode;                        /* one token for each session, sampled from its logits or as good as that */
     enum { KEEP_NONE, KEEP_LAST } keep; /* whether each session gets the logits of its last token */
     /* for sluice_eval alone: all logits of its chunk */
     sluice_logits_fn *each;
@@ -138,15 +138,19 @@ static void end(sluice_engine *e, size_t n_tokens, bool decode, uint64_t t0, enu
     if (st == SLUICE_CANCELLED) atomic_store(&e->cancelled, false);
 }
 
+/* A token behind another whose logits could be sampled. The last of a prompt of which all else was known is not: it is
+ * the prompt's. */
+static bool decodes(const struct sluice_part *p) { return p->n == 1 && p->session->has_logits; }
+
 enum sluice_status sluice_eval(sluice_session *s, const int32_t *ids, size_t n, float *logits, sluice_logits_fn *each,
                                void *user, struct sluice_error *err)
 {
     sluice_engine *e = s->engine;
     enum sluice_status st = check_ids(s, ids, n, err);
     if (st) return st;
-    const bool decode = n == 1 && s->n > 0;
-    const uint64_t t0 = e->os->now_ns(e->os->user);
     const struct sluice_part whole = {.session = s, .ids = ids, .n = n};
+    const bool decode = decodes(&whole);
+    const uint64_t t0 = e->os->now_ns(e->os->user);
     size_t done = 0;
     e->step_total = n;
     st = begin(e, &whole, 1, decode, err);
@@ -208,7 +212,7 @@ enum sluice_status sluice_eval_together(sluice_engine *e, const struct sluice_pa
     bool decode = true;
     size_t at = 0;
     for (size_t i = 0; i < n_parts; i++) {
-        decode = decode && parts[i].n == 1 && parts[i].session->n > 0;
+        decode = decode && decodes(&parts[i]);
         memcpy(e->step_ids + at, parts[i].ids, parts[i].n * sizeof *e->step_ids);
         at += parts[i].n;
     }

@@ -50,6 +50,11 @@ class Known(Folder):
         self.assert_kept(known(first[1])[0], folder)
         self.assertGreater(int(known(again[1])[0].split()[1]), 10)
         self.assertIn("of 8.00 MiB, on the disk", known(again[1])[0])
+        counts = [{line.split()[0]: int(line.split()[1]) for line in said.splitlines() if line.startswith(("prefill ", "decode ", "prefixes "))}
+                  for said in (first[1], again[1])]
+        self.assertEqual(counts[1]["prefill"], 1)  # the prompt's last token, whose logits are needed
+        self.assertEqual(counts[1]["prefill"] + counts[1]["prefixes"], counts[0]["prefill"])
+        self.assertEqual((counts[0]["decode"], counts[1]["decode"]), (7, 7))
         for made in ("not", "not/yet", "not/yet/kept"):
             self.assertEqual(os.stat(self.path(made)).st_mode & 0o77, 0)
         plan = run("plan", "-m", DEMO, "--ctx", "256", "--kv-dir", self.path("unmade"), "--prefix-memory", "8M", "--json")[0]
