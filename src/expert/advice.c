@@ -11,7 +11,9 @@
 #define LITTLE_TOKENS 2u
 #define LITTLE_PART 25u
 #define ADVICE_CTX_MIN 2048u /* a shorter context is not proposed */
+#define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
+#define MEMORY_STEPS_MAX 100u /* a larger budget has a larger chunk: the experts do not get all that is added */
 
 static uint64_t row(const struct plan *p, const char *name)
 {
@@ -60,18 +62,35 @@ static void say_ctx(const struct plan_input *in, const struct plan *p, uint64_t 
     say(out, option, slots, said);
 }
 
+/* Sizes that one would type: two digits or three. */
+static uint64_t round_step(uint64_t bytes)
+{
+    if (bytes < 100 * MIB) return MIB;
+    if (bytes < GIB) return 10 * MIB;
+    return bytes < 10 * GIB ? 100 * MIB : GIB;
+}
+
+/* The smallest round size that leaves enough, and twice what there is: less is not worth a word. */
 static void say_memory(const struct plan_input *in, const struct plan *p, uint64_t enough, char *out, bool *said)
 {
     struct plan_input larger = *in;
     struct plan got;
     char option[48];
-    const uint64_t more = p->budget_bytes + (enough - p->slots_bytes);
-    const uint64_t gib = more / GIB + (more % GIB != 0);
+    uint64_t wanted = enough > p->slots_bytes * 2 ? enough : p->slots_bytes * 2, slots = 0, bytes;
+    if (wanted > p->slots_needed_bytes) wanted = p->slots_needed_bytes;
+    bytes = p->budget_bytes + (wanted - p->slots_bytes) - 1;
     larger.ctx_asked = p->ctx;
-    larger.memory = (struct plan_size){PLAN_BYTES, (double)(gib * GIB)};
-    const uint64_t slots = slots_with(&larger, &got); /* 0: the machine has not so much */
-    if (slots < p->slots_bytes * 2) return;
-    snprintf(option, sizeof option, "--memory %" PRIu64 "G", gib);
+    for (unsigned i = 0; i < MEMORY_STEPS_MAX && slots < wanted; i++) {
+        const uint64_t step = round_step(bytes);
+        bytes = bytes / step * step + step;
+        larger.memory = (struct plan_size){PLAN_BYTES, (double)bytes};
+        if (!(slots = slots_with(&larger, &got))) return; /* the machine has not so much */
+    }
+    if (slots < wanted) return;
+    if (bytes % GIB)
+        snprintf(option, sizeof option, "--memory %" PRIu64 "M", bytes / MIB);
+    else
+        snprintf(option, sizeof option, "--memory %" PRIu64 "G", bytes / GIB);
     say(out, option, slots, said);
 }
 

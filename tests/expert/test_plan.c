@@ -476,6 +476,10 @@ static void test_advice(void **state)
     assert_int_equal(make(&again, value, NULL, &q, &err), SLUICE_OK);
     assert_string_equal(size, plan_format_bytes(q.slots_bytes, want));
     assert_true(q.slots_bytes >= 2 * 192 * M);
+    assert_true(q.budget_bytes % (100 * M) == 0); /* round, and no more than it takes */
+    again.memory.value -= 100.0 * M;
+    assert_int_equal(plan_make(&again, &q, &err), SLUICE_OK);
+    assert_true(q.slots_bytes < 2 * 192 * M);
 
     assert_true(plan_advise(&in, &p, NULL, text));
     assert_false(advised(text, "--kv-type", value, size));
@@ -488,6 +492,14 @@ static void test_advice(void **state)
     assert_true(plan_advise(&in, &p, NULL, text));
     assert_non_null(strstr(text, "is 'dense weights': 900.00 MiB"));
     assert_false(advised(text, "--ctx", value, size)); /* it is short already */
+
+    in = base_input(c); /* little in all */
+    in.process_bytes = 10 * M, in.dense_bytes = 1 * M, in.staging_bytes = in.book_bytes = 0;
+    in.ctx_asked = 16, in.chunk_asked = 1;
+    assert_int_equal(make(&in, "70M", NULL, &p, &err), SLUICE_OK);
+    assert_true(plan_advise(&in, &p, NULL, text));
+    assert_true(advised(text, "--memory", value, size));
+    assert_string_equal(value, "410M"); /* 384 MiB for experts, 18.1 for the rest: 402.1 */
 
     in = base_input(c);
     assert_int_equal(make(&in, "2G", NULL, &p, &err), SLUICE_OK);
