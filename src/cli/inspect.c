@@ -538,12 +538,11 @@ int command_inspect(const struct cli_options *o)
     struct sluice_error err = {0};
     struct verdict v = {0};
     struct gguf *g = NULL;
+    /* First: the ledger measures the process as it stands. The engine's examination tells of the faults. */
+    enum sluice_status status = judge(o, &v, &err);
     struct summary *s = calloc(1, sizeof *s);
     struct layer_row *layers = calloc(LAYERS_MAX, sizeof *layers);
-    enum sluice_status status = SLUICE_OK;
-    if (!s || !layers) status = base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for a summary");
-    /* The engine's examination has told of the faults. */
-    if (!status) status = judge(o, &v, &err);
+    if (!status && (!s || !layers)) status = base_fail(&err, SLUICE_ERR_MEMORY, NULL, "no memory for a summary");
     if (!status) status = gguf_open_lenient(os_system(), cli_text(o, OPT_MODEL), drop_fault, NULL, &g, &err);
     if (!status) {
         s->layers = layers;

@@ -6,16 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The process grows after it is measured: code pages touched for the first time, the allocator's slack, kernel-side
- * rings, the table that this function fills. Seen on x86-64 Debian: below 3 MiB beyond the measured size. */
-#define PROCESS_GROWTH_BYTES ((uint64_t)4 << 20)
+/* The process grows after it is measured: the allocator's slack, kernel-side rings, the table that this function fills.
+ * Code that is touched later is counted already (os_process_bytes). Seen on x86-64 Debian: below 2 MiB. */
+#define PROCESS_GROWTH_BYTES ((uint64_t)2 << 20)
+/* The process row is a multiple of it. Two starts differ by some pages, which must not decide about the context. */
+#define PROCESS_STEP_BYTES ((uint64_t)1 << 20)
 /* Touched part of a worker's stack (kernel, K3). */
 #define THREAD_STACK_BYTES ((uint64_t)96 << 10)
 /* Readers call the kernel and little else. */
 #define READER_THREADS 32
 #define READER_STACK_BYTES ((uint64_t)16 << 10)
-/* The process row is measured, and two runs differ by some pages: a refusal names a little more than what was needed
- * this time. */
+/* The process row is measured, and another command holds a little more than this one, which can be a step: the smallest
+ * budget that is named is more than what was needed this time. */
 #define HINT_MARGIN_BYTES ((uint64_t)1 << 20)
 /* A prompt longer than this a token of the context is refused before it is cut into tokens (the longest real ones are a
  * tenth of it). */
@@ -171,6 +173,15 @@ static void choose_sessions(sluice_engine *e, const struct plan_input *in)
     }
 }
 
+static uint64_t process_bytes(const sluice_engine *e)
+{
+    const uint32_t threads = e->options.threads;
+    const uint64_t bytes = os_process_bytes() + PROCESS_GROWTH_BYTES + threads * THREAD_STACK_BYTES +
+                           READER_THREADS * READER_STACK_BYTES + (threads > 1 ? threads * KERNEL_SCRATCH_BYTES : 0) +
+                           template_fixed_bytes(e);
+    return (bytes + PROCESS_STEP_BYTES - 1) / PROCESS_STEP_BYTES * PROCESS_STEP_BYTES;
+}
+
 enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
 {
     const struct model_hparams *hp = &e->model->hp;
@@ -192,10 +203,7 @@ enum sluice_status engine_plan(sluice_engine *e, struct sluice_error *err)
         .memory = e->asks.memory,
         .experts = e->asks.experts,
         .catalog = e->catalog,
-        .process_bytes = os_resident_bytes() + PROCESS_GROWTH_BYTES + e->options.threads * THREAD_STACK_BYTES +
-                         READER_THREADS * READER_STACK_BYTES +
-                         (e->options.threads > 1 ? e->options.threads * KERNEL_SCRATCH_BYTES : 0) +
-                         template_fixed_bytes(e),
+        .process_bytes = process_bytes(e),
         .dense_bytes = engine_block_bytes(e->load.block_bytes),
         .staging_bytes = e->options.verify ? expert_verify_memory_bytes() : 0,
         .text_bytes = mul_text(e->options.text_bytes),

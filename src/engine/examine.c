@@ -1,5 +1,6 @@
 /* Everything that keeps a file from running. Each part of opening is tried for itself, on a directory that was read
- * leniently; if none of them has a reason, the model is opened as far as its plan, which knows the machine. */
+ * leniently; if none of them has a reason, what counts is how the model was opened as far as its plan, which knows the
+ * machine. */
 #include "engine/engine.h"
 #include "quant/quant.h"
 #include "text/jinja.h"
@@ -13,6 +14,7 @@
 #define NAMES_BYTES 360 /* of tensors, in one finding */
 #define TYPES_MAX 16    /* different types without kernels, told of one by one */
 
+#define NOTES_MAX 16 /* lines of warning while it was opened */
 #define OTHERS_MAX 3 /* faults of tensors that are neither missing nor misshapen */
 
 struct examiner {
@@ -186,40 +188,60 @@ static enum sluice_status check_model(struct examiner *x, struct sluice_error *e
     return st;
 }
 
-static void note_line(void *user, enum sluice_log_level level, const char *line)
-{
-    if (level == SLUICE_LOG_WARN) find(user, "note", false, line, "");
-}
-
-/* The model itself is fine: what does the machine say? */
-static void check_machine(struct examiner *x, const struct sluice_options *o, struct sluice_examination *out)
-{
-    struct sluice_options options = {0};
+/* What the machine says, told once the file turns out to be fine. It is asked first: the process row of its plan is
+ * then that of a command that runs the model, without what looking at the file leaves in memory. */
+struct machine {
+    enum sluice_status status;
     struct sluice_error why;
-    sluice_engine *e;
-    memcpy(&options, o, o->struct_bytes < sizeof options ? o->struct_bytes : sizeof options);
-    options.struct_bytes = sizeof options;
-    options.log = note_line;
-    options.progress = NULL;
-    options.user = x;
-    options.plan_only = !out->is_vocabulary;
-    options.vocab_only = out->is_vocabulary;
-    enum sluice_status st = engine_try(os_system(), &options, &e, &why);
-    if (e) out->memory_smallest_bytes = e->plan.smallest_bytes;
-    sluice_engine_close(e);
-    if (!st) return;
-    x->machine = st != SLUICE_ERR_MODEL && st != SLUICE_ERR_IO;
-    find_error(x,
-               st == SLUICE_ERR_MEMORY     ? "memory"
-               : st == SLUICE_ERR_HARDWARE ? "hardware"
-               : st == SLUICE_ERR_USAGE    ? "option"
-               : st == SLUICE_ERR_IO       ? "io"
-                                           : "model",
-               &why);
+    uint64_t smallest_bytes;
+    char *notes[NOTES_MAX];
+    size_t n_notes;
+};
+
+static void keep_note(void *user, enum sluice_log_level level, const char *line)
+{
+    struct machine *m = user;
+    if (level == SLUICE_LOG_WARN && m->n_notes < NOTES_MAX && (m->notes[m->n_notes] = strdup(line))) m->n_notes++;
 }
 
-static enum sluice_status examine(struct examiner *x, const struct sluice_options *o, struct sluice_examination *out,
-                                  struct sluice_error *err)
+static void machine_free(struct machine *m)
+{
+    for (size_t i = 0; i < m->n_notes; i++) free(m->notes[i]);
+    *m = (struct machine){0};
+}
+
+static void machine_ask(struct machine *m, const struct sluice_options *o, bool vocab_only)
+{
+    struct sluice_options options = *o;
+    sluice_engine *e;
+    machine_free(m);
+    options.log = keep_note;
+    options.progress = NULL;
+    options.user = m;
+    options.plan_only = !vocab_only;
+    options.vocab_only = vocab_only;
+    m->status = engine_try(os_system(), &options, &e, &m->why);
+    if (e) m->smallest_bytes = e->plan.smallest_bytes;
+    sluice_engine_close(e);
+}
+
+static void machine_tell(struct examiner *x, const struct machine *m, struct sluice_examination *out)
+{
+    out->memory_smallest_bytes = m->smallest_bytes;
+    for (size_t i = 0; i < m->n_notes; i++) find(x, "note", false, m->notes[i], "");
+    if (!m->status) return;
+    x->machine = m->status != SLUICE_ERR_MODEL && m->status != SLUICE_ERR_IO;
+    find_error(x,
+               m->status == SLUICE_ERR_MEMORY     ? "memory"
+               : m->status == SLUICE_ERR_HARDWARE ? "hardware"
+               : m->status == SLUICE_ERR_USAGE    ? "option"
+               : m->status == SLUICE_ERR_IO       ? "io"
+                                                  : "model",
+               &m->why);
+}
+
+static enum sluice_status examine(struct examiner *x, const struct sluice_options *o, struct machine *m,
+                                  struct sluice_examination *out, struct sluice_error *err)
 {
     struct sluice_error why;
     const enum gguf_kind kind = gguf_kind(x->g);
@@ -238,8 +260,10 @@ static enum sluice_status examine(struct examiner *x, const struct sluice_option
     }
     check_tokenizer(x, o->pre);
     if (!out->is_vocabulary) check_template(x);
-    if (!st && whole && x->n_stops == 0) check_machine(x, o, out);
-    return st;
+    if (st || !whole || x->n_stops) return st;
+    if (out->is_vocabulary) machine_ask(m, o, true);
+    machine_tell(x, m, out);
+    return SLUICE_OK;
 }
 
 /* Mistakes in the options are the caller's, whatever the file is. */
@@ -257,6 +281,7 @@ enum sluice_status sluice_examine_sized(const struct sluice_options *o, sluice_f
 {
     struct examiner x = {.each = each, .user = user};
     struct sluice_examination full = {0};
+    struct machine machine = {0};
     struct gguf *g = NULL;
     struct sluice_options options;
     memset(out, 0, bytes);
@@ -266,10 +291,13 @@ enum sluice_status sluice_examine_sized(const struct sluice_options *o, sluice_f
                          "no model file is given");
     memcpy(&options, o, o->struct_bytes < sizeof options ? o->struct_bytes : sizeof options);
     enum sluice_status st = check_options(&options, err);
-    if (!st) st = gguf_open_lenient(os_system(), options.model_path, file_fault, &x, &g, err);
     if (st) return st;
+    machine_ask(&machine, &options, false);
+    st = gguf_open_lenient(os_system(), options.model_path, file_fault, &x, &g, err);
     x.g = g;
-    st = examine(&x, &options, &full, err);
+    if (!st) st = examine(&x, &options, &machine, &full, err);
+    machine_free(&machine);
+    if (!g) return st;
     gguf_close(g);
     full.runs = !st && !x.n_stops && !full.is_vocabulary;
     full.could = !st && (!x.n_stops || (x.machine && x.n_stops == 1));

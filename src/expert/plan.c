@@ -179,6 +179,14 @@ static enum sluice_status choose_budget(const struct plan_input *in, uint64_t *b
     return SLUICE_ERR_MEMORY;
 }
 
+/* The smallest budget that is named: with the margin, and in whole MiB, so that whoever names it says the same number.
+ */
+static uint64_t named_bytes(const struct plan_input *in, uint64_t smallest)
+{
+    if (!in->hint_margin_bytes || smallest > UINT64_MAX / 2) return smallest;
+    return (smallest + in->hint_margin_bytes + MIB - 1) / MIB * MIB;
+}
+
 /* Even the least does not fit. */
 static enum sluice_status refuse(const struct plan_input *in, const struct choice *c, uint64_t budget,
                                  struct sluice_error *err)
@@ -200,7 +208,7 @@ static enum sluice_status refuse(const struct plan_input *in, const struct choic
                  plan_format_bytes(in->hint_margin_bytes, a));
     if (c->smallest <= limit)
         base_hint(err, "%s --memory %s%s%s%s", margin[0] ? "use at least" : "the smallest that works is",
-                  option_bytes(min64(add(c->smallest, in->hint_margin_bytes), limit), limit, option), margin,
+                  option_bytes(min64(named_bytes(in, c->smallest), limit), limit, option), margin,
                   fewer ? "; or use at most --experts " : "", least);
     else
         base_hint(err, "this process may use at most %s (%s): %s%s%s", plan_format_bytes(limit, a),
@@ -283,7 +291,7 @@ enum sluice_status plan_make(const struct plan_input *in, struct plan *out, stru
      * of the limit, if the least that it takes is. */
     bool from_experts = in->memory.unit == PLAN_AUTO && c.wanted;
     c.smallest = add(rows_bytes(in, c.ctx_min, c.chunk_min), c.wanted ? c.wanted : c.floor);
-    out->smallest_bytes = add(c.smallest, in->hint_margin_bytes);
+    out->smallest_bytes = named_bytes(in, c.smallest);
     if (from_experts) budget = min64(in->machine_limit_bytes, max64(budget, c.smallest));
     if (c.smallest > budget) return refuse(in, &c, budget, err);
 

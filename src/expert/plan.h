@@ -58,7 +58,8 @@ struct plan {
     size_t n_rows;
     uint64_t slots_bytes, slots_needed_bytes /* all experts */, slots_floor_bytes;
     uint32_t ctx, chunk;
-    uint64_t smallest_bytes;    /* the smallest budget that would do; set by a refusal for too little memory too */
+    uint64_t
+        smallest_bytes; /* the smallest budget to name, with the margin; set by a refusal for too little memory too */
     uint64_t slots_asked_bytes; /* explicitly; 0: nothing was said. More than all experts: those are held */
 };
 /* What all rows come to: at most the budget. */

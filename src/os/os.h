@@ -131,6 +131,12 @@ static inline unsigned os_auto_percent(uint64_t group_limit) { return group_limi
 uint64_t os_resident_bytes(void);                                             /* VmRSS of this process, now */
 void os_resident(uint64_t *bytes, uint64_t *peak_bytes);                      /* the same and VmHWM; 0: not known */
 void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes); /* root: as for os_memory_at */
+/* What the process holds, for a plan: its own pages, and all of its code whether it has come in yet or not, with a
+ * third for constants. Which pages of files are resident differs from start to start: they come in windows around those
+ * that are touched, code lies somewhere else each time, and more comes in at once when the page cache has not got it.
+ * This does not differ, but for a few pages. Never less than is resident. */
+uint64_t os_process_bytes(void);
+uint64_t os_process_bytes_at(const char *root); /* root: as for os_memory_at */
 size_t os_page_bytes(void);
 /* Whether the system gives huge pages to those who ask for them (which every large reservation does). */
 bool os_huge_pages(void);

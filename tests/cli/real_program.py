@@ -306,13 +306,14 @@ class WhyNot(Folder):
     def test_too_little_memory(self):
         seen, codes, said = self.look(DEMO, "--memory", "1M")
         self.assertEqual((codes, seen["runs"], seen["verdict"]), (["memory"], False, "not on this machine"))
-        least = seen["smallest_memory_bytes"] + (1 << 20)
+        least = seen["smallest_memory_bytes"]
+        self.assertEqual(least % (1 << 20), 0)
         self.assertIn("--memory", said)
-        text = run("inspect", DEMO, "--memory", "1M")[0].decode()
-        named = re.findall(r"--memory (\d+)M", text)
-        self.assertEqual(len(named), 1, text)  # one number
-        self.assertIn("1.00 MiB to spare", text)
-        run("plan", DEMO, "--memory", named[0] + "M", "--ctx", "512")
+        for named in (run("inspect", DEMO, "--memory", "1M")[0], run("inspect", DEMO)[0], run("plan", DEMO, "--memory", "1M", code=4)[1],
+                      run("run", "-m", DEMO, "-p", "x", "--memory", "2M", code=4)[1]):
+            self.assertEqual(re.findall(r"--memory (\d+)M", named.decode()), [str(least >> 20)], named)  # one number
+        self.assertIn("1.00 MiB to spare", run("inspect", DEMO, "--memory", "1M")[0].decode())
+        run("run", "-m", DEMO, "-p", "x", "-n", "2", "--memory", f"{least >> 20}M")
         seen, codes, said = self.look(DEMO, "--memory", str(least))
         self.assertEqual((codes, seen["runs"], seen["verdict"]), ([], True, "yes"))
         for refused in ("1M", "900T"):  # the file is what it is
@@ -877,6 +878,13 @@ class Others(Folder):
             self.assertIn(words[-2] + ": '8' is too little", err)
             self.assertIn("a number without a unit is bytes: 8M or 8G?", err)
         run("plan", DEMO, "--experts", "64")  # these are counted
+
+    def test_plan_is_what_a_run_does(self):
+        choice = lambda text: re.search(r"^context \d+ tokens, prompt chunks of \d+", text.decode(), re.MULTILINE)[0]
+        for memory in ("24M", "28M", "35M"):  # where some pages more or less would decide
+            planned = [choice(run("plan", DEMO, "--memory", memory)[0]) for _ in range(3)]
+            done = [choice(run("run", "-m", DEMO, "-p", "x", "-n", "1", "--memory", memory)[1]) for _ in range(3)]
+            self.assertEqual(set(planned + done), {planned[0]})
 
     def test_plan_estimates_speed(self):
         seen = json.loads(run("plan", DEMO, "--experts", "64", "--disk", "100", "--json", "-q")[0])

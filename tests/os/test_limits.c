@@ -202,6 +202,20 @@ static void test_resident(void **state)
     assert_true(now == 0 && peak == 0);
 }
 
+static void test_process(void **state)
+{
+    const char *const path = "/proc/self/status";
+    tree_put(path, "VmRSS:\t 9000 kB\nRssAnon:\t 1500 kB\nRssFile:\t 7500 kB\nVmExe:\t 2000 kB\nVmLib:\t 5800 kB\n");
+    assert_int_equal(os_process_bytes_at(tree_root), (1500 + 10400) * 1024);
+    tree_put(path, "VmRSS:\t 8900 kB\nRssAnon:\t 1500 kB\nRssFile:\t 7400 kB\nVmExe:\t 2000 kB\nVmLib:\t 5800 kB\n");
+    assert_int_equal(os_process_bytes_at(tree_root), (1500 + 10400) * 1024); /* whatever has come in */
+    tree_put(path, "VmRSS:\t 12500 kB\nRssAnon:\t 1500 kB\nRssFile:\t 11000 kB\nVmExe:\t 2000 kB\nVmLib:\t 5800 kB\n");
+    assert_int_equal(os_process_bytes_at(tree_root), 12500 * 1024);           /* but never less than is resident */
+    tree_put(path, "VmRSS:\t 9000 kB\nVmExe:\t 2000 kB\nVmLib:\t 5800 kB\n"); /* before 4.5 */
+    assert_int_equal(os_process_bytes_at(tree_root), (1200 + 10400) * 1024);
+    assert_int_equal(os_process_bytes_at("/nowhere"), 0);
+}
+
 static void test_huge_pages(void **state)
 {
     const char *const path = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -224,6 +238,7 @@ static void test_here(void **state)
     assert_true(m.total_bytes > 64 << 20);
     assert_true(m.available_bytes > 0 && m.available_bytes <= m.total_bytes);
     assert_true(os_resident_bytes() > 0);
+    assert_true(os_process_bytes() > 0);
     uint64_t now, peak;
     os_resident(&now, &peak);
     assert_true(now > 0 && peak >= now / 2);
@@ -232,12 +247,11 @@ static void test_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_TREE(test_resident),     cmocka_unit_test(test_auto_percent),
-        WITH_TREE(test_machine),      WITH_TREE(test_v2),
-        WITH_TREE(test_v2_namespace), WITH_TREE(test_v1),
-        WITH_TREE(test_v1_container), WITH_TREE(test_hybrid),
-        WITH_TREE(test_rubbish),      WITH_TREE(test_quota),
-        WITH_TREE(test_huge_pages),   cmocka_unit_test(test_here),
+        WITH_TREE(test_process),     WITH_TREE(test_resident),     cmocka_unit_test(test_auto_percent),
+        WITH_TREE(test_machine),     WITH_TREE(test_v2),           WITH_TREE(test_v2_namespace),
+        WITH_TREE(test_v1),          WITH_TREE(test_v1_container), WITH_TREE(test_hybrid),
+        WITH_TREE(test_rubbish),     WITH_TREE(test_quota),        WITH_TREE(test_huge_pages),
+        cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

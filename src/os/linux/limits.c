@@ -146,3 +146,21 @@ uint64_t os_resident_bytes(void)
     os_resident(&bytes, &peak);
     return bytes;
 }
+
+uint64_t os_process_bytes_at(const char *root)
+{
+    static const char *const names[] = {"VmRSS", "RssFile", "VmExe", "VmLib"};
+    char path[LINUX_PATH_BYTES], line[256];
+    uint64_t all = 0, file = 0, code = 0, library = 0, *const values[] = {&all, &file, &code, &library};
+    snprintf(path, sizeof path, "%s/proc/self/status", root);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f))
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) kib_of(line, names[i], values[i]);
+    fclose(f);
+    if (!file) file = code + library < all ? code + library : all; /* before 4.5 */
+    const uint64_t whole = (code + library) / 3 * 4;
+    return all - file + (whole > file ? whole : file);
+}
+
+uint64_t os_process_bytes(void) { return os_process_bytes_at(""); }
