@@ -16,6 +16,7 @@
 #define N_IN 2048
 #define ROWS_MIN 256 /* and room for so many of floats at least */
 #define BEST_OF 9
+#define BEST_OF_S 0.2 /* or of as many as go into so many seconds: short ones are easily disturbed */
 
 struct options {
     const char *level, *type; /* type: or "none", attention alone */
@@ -171,8 +172,8 @@ static void bench_type(const struct kernel_ctx *k, const struct options *o, cons
         kernel_acts_place(&acts, x, N_IN, n, forms);
         kernel_acts_fill(k, &acts, type->form);
         kernel_matmul(k, &w, NULL, &acts, out);
-        double best = 1e9;
-        for (int i = 0; i < BEST_OF; i++) {
+        double best = 1e9, begun = now();
+        for (int i = 0; i < BEST_OF || now() - begun < BEST_OF_S; i++) {
             double t = now();
             kernel_matmul(k, &w, NULL, &acts, out);
             t = now() - t;

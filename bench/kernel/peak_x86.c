@@ -3,6 +3,7 @@
 #include "os/os.h"
 
 #include <immintrin.h>
+#include <stdint.h>
 #include <string.h>
 
 #define ROUNDS 500000
@@ -50,6 +51,68 @@ __attribute__((target("avx2,fma"))) static double floats_avx2(void)
     return 8.0 * CHAINS * ROUNDS / (now() - t);
 }
 
+__attribute__((target("avx512f,avx512vnni"))) static double bytes_avx512(void)
+{
+    __m512i w = _mm512_set1_epi8(1), x = _mm512_set1_epi8(2);
+#define BEGIN(i) __m512i sum##i = _mm512_setzero_si512();
+#define STEP(i)                                 \
+    sum##i = _mm512_dpbusd_epi32(sum##i, w, x); \
+    __asm__ volatile("" : "+v"(sum##i));
+    EACH(BEGIN)
+    double t = now();
+    for (int r = 0; r < ROUNDS; r++) {
+        __asm__ volatile("" : "+v"(w), "+v"(x));
+        EACH(STEP)
+    }
+#undef BEGIN
+#undef STEP
+    return 64.0 * CHAINS * ROUNDS / (now() - t);
+}
+
+__attribute__((target("avx512f"))) static double floats_avx512(void)
+{
+    __m512 w = _mm512_set1_ps(1.0f), x = _mm512_set1_ps(2.0f);
+#define BEGIN(i) __m512 sum##i = _mm512_setzero_ps();
+#define STEP(i)                             \
+    sum##i = _mm512_fmadd_ps(w, x, sum##i); \
+    __asm__ volatile("" : "+v"(sum##i));
+    EACH(BEGIN)
+    double t = now();
+    for (int r = 0; r < ROUNDS; r++) {
+        __asm__ volatile("" : "+v"(w), "+v"(x));
+        EACH(STEP)
+    }
+#undef BEGIN
+#undef STEP
+    return 16.0 * CHAINS * ROUNDS / (now() - t);
+}
+
+/* Whole tiles of int8, with two of weights and two of tokens in turn, as the products use them. */
+__attribute__((target("amx-tile,amx-int8"))) static double bytes_amx(void)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } c = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        c.rows[i] = 16;
+        c.row_bytes[i] = 64;
+    }
+    __asm__ volatile("" : : "r"(&c) : "memory"); /* gcc 12 does not know that the instruction reads it */
+    _tile_loadconfig(&c);
+    double t = now();
+    for (int r = 0; r < ROUNDS / 10; r++) {
+        _tile_dpbusd(4, 0, 2);
+        _tile_dpbusd(5, 1, 2);
+        _tile_dpbusd(6, 0, 3);
+        _tile_dpbusd(7, 1, 3);
+    }
+    t = now() - t;
+    _tile_release();
+    return 4.0 * 16 * 16 * 64 * (ROUNDS / 10) / t;
+}
+
 static double best(double (*loop)(void))
 {
     double most = 0;
@@ -60,5 +123,15 @@ static double best(double (*loop)(void))
     return most;
 }
 
-double bench_peak_bytes(const char *level) { return strcmp(level, "avx2") == 0 ? best(bytes_avx2) : 0; }
-double bench_peak_floats(const char *level) { return strcmp(level, "avx2") == 0 ? best(floats_avx2) : 0; }
+double bench_peak_bytes(const char *level)
+{
+    if (strcmp(level, "avx2") == 0) return best(bytes_avx2);
+    if (strcmp(level, "avx512") == 0) return best(bytes_avx512);
+    return strcmp(level, "amx") == 0 ? best(bytes_amx) : 0;
+}
+
+double bench_peak_floats(const char *level)
+{
+    if (strcmp(level, "avx2") == 0) return best(floats_avx2);
+    return strcmp(level, "avx512") == 0 || strcmp(level, "amx") == 0 ? best(floats_avx512) : 0;
+}
