@@ -18,6 +18,7 @@
 #define HISTORY_LINES_MAX 1000
 #define MESSAGE_BYTES_MAX (64u << 20)
 #define PLAIN_BYTES_MIN 4096
+#define ORDER_BYTES 32       /* of an order that Tab completes */
 #define IDLE_YIELD_MS 1      /* between two slices of idle work: not a busy loop, whatever they do */
 #define IDLE_AGAIN_MS 10000u /* when there was nothing to do */
 
@@ -127,26 +128,32 @@ static char *prompt(EditLine *edit)
     return l && l->continued ? more : first;
 }
 
-/* Tab: adds what all orders that begin with the line so far go on with; a sound where that is nothing. */
-static unsigned char complete(EditLine *edit, int key)
+/* What all orders that begin with the line so far go on with; "": nothing. */
+static void order_rest(const struct line_reader *l, const LineInfo *line, char rest[ORDER_BYTES])
 {
-    struct line_reader *l = NULL;
-    char rest[32] = "";
-    bool any = false;
-    el_get(edit, EL_CLIENTDATA, &l);
-    const LineInfo *line = el_line(edit);
     const size_t typed = (size_t)(line->cursor - line->buffer);
-    if (!l || !typed || line->cursor != line->lastchar) return CC_ERROR;
-    for (size_t i = 0; i < l->n_orders; i++) {
+    bool any = false;
+    rest[0] = '\0';
+    for (size_t i = 0; i < l->n_orders && typed && line->cursor == line->lastchar; i++) {
         size_t common = 0;
         if (strncmp(l->orders[i], line->buffer, typed) != 0) continue;
         const char *more = l->orders[i] + typed;
-        if (!any) snprintf(rest, sizeof rest, "%s", more);
+        if (!any) snprintf(rest, ORDER_BYTES, "%s", more);
         while (rest[common] && rest[common] == more[common]) common++;
         rest[common] = '\0';
         any = true;
     }
-    return rest[0] && el_insertstr(edit, rest) == 0 ? CC_REFRESH : CC_ERROR;
+}
+
+/* Tab. Not as a function of libedit's (EL_ADDFN), for it never frees their names. */
+static void complete(const struct line_reader *l, EditLine *edit)
+{
+    char rest[ORDER_BYTES];
+    order_rest(l, el_line(edit), rest);
+    if (rest[0] && el_insertstr(edit, rest) == 0)
+        el_set(edit, EL_REFRESH);
+    else
+        el_beep(edit);
 }
 
 /* libedit's own reading takes up again after a signal; this one lets Ctrl-C end the line. */
@@ -169,6 +176,10 @@ static int read_character(EditLine *edit, wchar_t *out)
         }
         /* libedit passes through line mode on its way to the prompt: the kernel marks a Ctrl-D of that moment so. */
         if (typed_before && n == 0 && bytes[0] == '\0') bytes[0] = 'D' & 0x1f;
+        if (n == 0 && bytes[0] == '\t') {
+            complete(l, edit);
+            continue;
+        }
         n++;
         mbstate_t state;
         memset(&state, 0, sizeof state);
@@ -210,8 +221,6 @@ static void open_terminal(struct line_reader *l)
     el_set(l->edit, EL_EDITOR, "emacs");
     el_set(l->edit, EL_SIGNAL, 0);
     el_wset(l->edit, EL_GETCFN, read_character);
-    el_set(l->edit, EL_ADDFN, "sluice-order", "completes an order", complete);
-    el_set(l->edit, EL_BIND, "^I", "sluice-order", NULL);
     el_source(l->edit, NULL);
     load_history(l);
 }

@@ -881,7 +881,9 @@ class Others(Folder):
 
     def test_plan_is_what_a_run_does(self):
         choice = lambda text: re.search(r"^context \d+ tokens, prompt chunks of \d+", text.decode(), re.MULTILINE)[0]
-        for memory in ("24M", "28M", "35M"):  # where some pages more or less would decide
+        least = run("plan", DEMO, "--memory", "1M", code=4)[1].decode()
+        least = int(re.search(r"use at least --memory (\d+)M", least)[1])
+        for memory in (f"{least + more}M" for more in (1, 5, 12)):  # where some pages more or less would decide
             planned = [choice(run("plan", DEMO, "--memory", memory)[0]) for _ in range(3)]
             done = [choice(run("run", "-m", DEMO, "-p", "x", "-n", "1", "--memory", memory)[1]) for _ in range(3)]
             self.assertEqual(set(planned + done), {planned[0]})
