@@ -287,8 +287,13 @@ static void test_experts(void **state)
         ones[i] = 1;
         few[i] = 1 + 37 * i % 9;
     }
-    check_experts(same, 256, 256, ones, KERNEL_EXPERTS_MAX, plain);
-    check_experts(same, 256, 512, few, KERNEL_EXPERTS_MAX, plain);
+#ifdef __SANITIZE_THREAD__ /* takes minutes with all of them, and who shares what is the same */
+    enum { MOST = 9 };
+#else
+    enum { MOST = KERNEL_EXPERTS_MAX };
+#endif
+    check_experts(same, 256, 256, ones, MOST, plain);
+    check_experts(same, 256, 512, few, MOST, plain);
     check_experts(same, 512, 256, many, 4, plain);
     check_experts(mixed, 256, 512, many, 4, plain);
     check_experts(mixed, 256, 256, one, 1, plain);
