@@ -67,22 +67,34 @@ static bool key_good(const struct server *s, struct MHD_Connection *c)
     return key && listen_key_good(s, key);
 }
 
-static enum MHD_Result count_framing(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
+/* What of a request's head can be read in two ways. */
+struct head {
+    unsigned n_lengths, n_hosts;
+    bool blank; /* a name with a blank behind it, before the colon */
+};
+
+static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    unsigned *n = user;
+    struct head *head = user;
     (void)kind;
     (void)value;
-    *n += !strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding");
+    head->n_lengths += !strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding");
+    head->n_hosts += !strcasecmp(name, "Host");
+    head->blank = head->blank || strpbrk(name, " \t");
     return MHD_YES;
 }
 
-/* Two lengths, or a length beside chunks: a proxy in front may have seen the body end elsewhere, and the next request
- * begin there (RFC 9112, 6.3). */
-static bool framing_clear(struct MHD_Connection *c)
+/* A proxy in front may have seen the body end elsewhere, and the next request begin there, or have asked for another
+ * host (RFC 9112, 3.2, 5.1 and 6.3). */
+static bool head_clear(struct MHD_Connection *c, struct fault *f)
 {
-    unsigned n = 0;
-    MHD_get_connection_values(c, MHD_HEADER_KIND, count_framing, &n);
-    return n <= 1;
+    struct head head = {0};
+    MHD_get_connection_values(c, MHD_HEADER_KIND, look_at_header, &head);
+    if (head.n_lengths > 1)
+        return fault_set(f, 400, NULL, "a request has one Content-Length or one Transfer-Encoding, not several");
+    if (head.n_hosts > 1) return fault_set(f, 400, NULL, "a request has one Host header");
+    if (head.blank) return fault_set(f, 400, NULL, "a header's name has no blank in it or behind it");
+    return true;
 }
 
 /* ---- answers ---- */
@@ -229,7 +241,6 @@ static bool admit(struct server *s, struct MHD_Connection *c, const struct endpo
     const enum server_phase phase = server_phase(s);
     origin_of(s, c, &origin_good);
     const bool open = e && e->open;
-    if (!framing_clear(c)) return fault_set(f, 400, NULL, "a request has one Content-Length or is chunked, not both");
     if (!open && !host_good(s, c)) return fault_set(f, 403, NULL, "the Host header names no address of this server");
     if (!origin_good) return fault_set(f, 403, NULL, "pages of other origins may not ask here (--cors)");
     if (!open && !key_good(s, c))
@@ -271,8 +282,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const c
     struct link *l = link_of(c);
     if (l) l->status = 0;
     link_begin(s, l);
-    const bool clear = framing_clear(c) ||
-                       fault_set(&f, 400, NULL, "a request has one Content-Length or is chunked, not both"),
+    const bool clear = head_clear(c, &f),
                good = clear && (!strcmp(method, "OPTIONS") || admit(s, c, e, method, path, path_known, &f));
     if (!e || (!good && header(c, "anthropic-version"))) /* the list of models is every API's */
         e = !strncmp(path, "/v1/messages", 12) || header(c, "anthropic-version") ? &nowhere_anthropic : &nowhere;
@@ -516,13 +526,13 @@ static void take_line(void *user, const char *format, va_list args)
 enum sluice_status http_start(struct server *s, int listen_fd, struct sluice_error *err)
 {
     const struct serve_options *o = &s->options;
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
-        MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->connections_max + LINK_SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_URI_LOG_CALLBACK, cut_query, s,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+                                 NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, take_line, s, MHD_OPTION_LISTEN_SOCKET,
+                                 listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections_max + LINK_SPARE,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_bytes_max, MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)o->idle_s, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+                                 MHD_OPTION_NOTIFY_CONNECTION, count_connections, s, MHD_OPTION_URI_LOG_CALLBACK,
+                                 cut_query, s, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
     if (s->daemon) return SLUICE_OK;
     return base_fail(err, SLUICE_ERR_RUN, "is the limit of threads or descriptors reached (ulimit -n)?",
                      "the HTTP server does not start");

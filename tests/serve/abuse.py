@@ -151,7 +151,7 @@ class Limits(Shared):
 
     def test_heads_that_are_no_http(self):
         """What a proxy in front might read otherwise (RFC 9112, 3.2 and 5.1) is refused."""
-        for head in (b"", b"Host : localhost\r\n", b"Host: localhost\r\nX : y\r\n",
+        for head in (b"Host : localhost\r\n", b"Host: localhost\r\nX : y\r\n", b"Host: localhost\r\nHost: evil.example\r\n",
                      b"Host: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n",
                      b"Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"):
             with self.server.raw(b"POST /tokenize HTTP/1.1\r\n" + head + b"\r\n") as s:
