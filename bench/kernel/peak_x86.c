@@ -33,59 +33,43 @@ __attribute__((target("avx2"))) static double bytes_avx2(void)
     return 32.0 * CHAINS * ROUNDS / (now() - t);
 }
 
-__attribute__((target("avx2,fma"))) static double floats_avx2(void)
-{
-    __m256 w = _mm256_set1_ps(1.0f), x = _mm256_set1_ps(2.0f);
+#define FUSED_STEP(fused, i)      \
+    sum##i = fused(sum##i, w, x); \
+    __asm__ volatile("" : "+v"(sum##i));
+
+/* A loop of one instruction that multiplies `lanes` pairs and adds them to a sum. BEGIN and STEP are its chains'. */
+#define FUSED_LOOP(name, isa, vector, w_is, x_is, lanes)      \
+    __attribute__((target(isa))) static double name(void)     \
+    {                                                         \
+        vector w = w_is, x = x_is;                            \
+        EACH(BEGIN)                                           \
+        double t = now();                                     \
+        for (int r = 0; r < ROUNDS; r++) {                    \
+            __asm__ volatile("" : "+v"(w), "+v"(x));          \
+            EACH(STEP)                                        \
+        }                                                     \
+        return (double)(lanes)*CHAINS * ROUNDS / (now() - t); \
+    }
+
 #define BEGIN(i) __m256 sum##i = _mm256_setzero_ps();
-#define STEP(i)                             \
-    sum##i = _mm256_fmadd_ps(w, x, sum##i); \
-    __asm__ volatile("" : "+x"(sum##i));
-    EACH(BEGIN)
-    double t = now();
-    for (int r = 0; r < ROUNDS; r++) {
-        __asm__ volatile("" : "+x"(w), "+x"(x));
-        EACH(STEP)
-    }
+#define FUSED(sum, w, x) _mm256_fmadd_ps(w, x, sum)
+#define STEP(i) FUSED_STEP(FUSED, i)
+FUSED_LOOP(floats_avx2, "avx2,fma", __m256, _mm256_set1_ps(1.0f), _mm256_set1_ps(2.0f), 8)
 #undef BEGIN
-#undef STEP
-    return 8.0 * CHAINS * ROUNDS / (now() - t);
-}
+#undef FUSED
 
-__attribute__((target("avx512f,avx512vnni"))) static double bytes_avx512(void)
-{
-    __m512i w = _mm512_set1_epi8(1), x = _mm512_set1_epi8(2);
-#define BEGIN(i) __m512i sum##i = _mm512_setzero_si512();
-#define STEP(i)                                 \
-    sum##i = _mm512_dpbusd_epi32(sum##i, w, x); \
-    __asm__ volatile("" : "+v"(sum##i));
-    EACH(BEGIN)
-    double t = now();
-    for (int r = 0; r < ROUNDS; r++) {
-        __asm__ volatile("" : "+v"(w), "+v"(x));
-        EACH(STEP)
-    }
-#undef BEGIN
-#undef STEP
-    return 64.0 * CHAINS * ROUNDS / (now() - t);
-}
-
-__attribute__((target("avx512f"))) static double floats_avx512(void)
-{
-    __m512 w = _mm512_set1_ps(1.0f), x = _mm512_set1_ps(2.0f);
 #define BEGIN(i) __m512 sum##i = _mm512_setzero_ps();
-#define STEP(i)                             \
-    sum##i = _mm512_fmadd_ps(w, x, sum##i); \
-    __asm__ volatile("" : "+v"(sum##i));
-    EACH(BEGIN)
-    double t = now();
-    for (int r = 0; r < ROUNDS; r++) {
-        __asm__ volatile("" : "+v"(w), "+v"(x));
-        EACH(STEP)
-    }
+#define FUSED(sum, w, x) _mm512_fmadd_ps(w, x, sum)
+FUSED_LOOP(floats_avx512, "avx512f", __m512, _mm512_set1_ps(1.0f), _mm512_set1_ps(2.0f), 16)
 #undef BEGIN
+#undef FUSED
+
+#define BEGIN(i) __m512i sum##i = _mm512_setzero_si512();
+#define FUSED(sum, w, x) _mm512_dpbusd_epi32(sum, w, x)
+FUSED_LOOP(bytes_avx512, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8(1), _mm512_set1_epi8(2), 64)
+#undef BEGIN
+#undef FUSED
 #undef STEP
-    return 16.0 * CHAINS * ROUNDS / (now() - t);
-}
 
 /* Whole tiles of int8, with two of weights and two of tokens in turn, as the products use them. */
 __attribute__((target("amx-tile,amx-int8"))) static double bytes_amx(void)

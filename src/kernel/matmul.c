@@ -234,7 +234,7 @@ static void matmul_run(void *arg, unsigned worker, unsigned n_workers)
 
 static void add_target(struct matmul_job *j, const struct target *target)
 {
-    BASE_ASSERT(j->n_targets < TARGETS_MAX, "K2 a dispatch has no more targets than that");
+    BASE_ASSERT(j->n_targets < TARGETS_MAX, "K2 a dispatch has at most KERNEL_EXPERTS_MAX targets");
     struct target *t = &j->targets[j->n_targets++];
     *t = *target;
     const struct kernel_weight *const weights[2] = {t->w, t->up};

@@ -136,12 +136,13 @@ static void damage_tensor(struct file *f, const struct gguf_tensor *t, uint32_t 
     look(f, &type, sizeof type, at);
 }
 
-static void damage(const char *path, size_t turn)
+/* Returns how many variants could still be opened. */
+static size_t damage(const char *path, size_t turn)
 {
     struct file f = {.n = 0};
     struct sluice_error err;
     struct gguf *g;
-    if (gguf_open(os_system(), path, &g, &err)) return; /* the folder has others */
+    if (gguf_open(os_system(), path, &g, &err)) return 0; /* the folder has others */
     read_file(path, &f);
     snprintf(f.path, sizeof f.path, "%s/model.gguf", folder);
     FILE *out = fopen(f.path, "wb");
@@ -158,6 +159,7 @@ static void damage(const char *path, size_t turn)
     if (f.n_refused < 20) fail_msg("%s: %zu of %zu refused", path, f.n_refused, f.n_looked);
     gguf_close(g);
     free(f.bytes);
+    return f.n_opened;
 }
 
 static void test_damaged(void **state)
@@ -171,15 +173,15 @@ static void test_damaged(void **state)
         print_message("no oracle: %s\n", oracle);
         skip();
     }
-    size_t n = 0;
+    size_t n = 0, n_opened = 0;
     for (struct dirent *e; (e = readdir(d));) {
         const size_t length = strlen(e->d_name);
         if (length < 5 || strcmp(e->d_name + length - 5, ".gguf") != 0) continue;
         snprintf(path, sizeof path, "%s/%s", oracle, e->d_name);
-        damage(path, n++);
+        n_opened += damage(path, n++);
     }
     closedir(d);
-    assert_true(n > 0);
+    assert_true(n > 0 && n_opened > 0); /* a number that nobody uses does no harm */
 }
 
 int main(void)
