@@ -38,7 +38,7 @@ enum sluice_status engine_machine_limit(const sluice_engine *e, uint64_t *bytes,
     if (!m.total_bytes)
         return base_fail(err, SLUICE_ERR_IO, "is /proc mounted, and are file descriptors left (ulimit -n)?",
                          "cannot find out how much memory there is: /proc/meminfo cannot be read");
-    const uint64_t own = os_resident_bytes(); /* counted as used, and ours to use again */
+    const uint64_t own = m.own_bytes; /* counted as used, and ours to use again */
     const uint64_t simulated = e->asks.simulated_used_bytes;
     *bytes = m.available_bytes + own;
     snprintf(why, 300, "available memory");

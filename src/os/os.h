@@ -99,6 +99,7 @@ const struct os_calls *os_system(void);
 struct os_memory {
     uint64_t total_bytes;        /* of the machine */
     uint64_t available_bytes;    /* MemAvailable */
+    uint64_t own_bytes;          /* VmRSS of this process: not available, and its own to use again */
     uint64_t cgroup_limit_bytes; /* smallest limit on the way up the tree, v1 or v2; UINT64_MAX: none */
     uint64_t cgroup_used_bytes;  /* use of the cgroup that has that limit, page cache that can be dropped not counted */
     uint64_t memlock_bytes;      /* RLIMIT_MEMLOCK; UINT64_MAX: none */
@@ -128,8 +129,7 @@ void os_pressure_at(const char *root, struct os_pressure *out); /* root: as for 
  * takes of it for page tables, sockets and files. */
 static inline unsigned os_auto_percent(uint64_t group_limit) { return group_limit >= (uint64_t)2 << 30 ? 90 : 80; }
 
-uint64_t os_resident_bytes(void);                                             /* VmRSS of this process, now */
-void os_resident(uint64_t *bytes, uint64_t *peak_bytes);                      /* the same and VmHWM; 0: not known */
+void os_resident(uint64_t *bytes, uint64_t *peak_bytes); /* VmRSS of this process and VmHWM; 0: not known */
 void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes); /* root: as for os_memory_at */
 /* What the process holds, for a plan: its own pages, and all of its code whether it has come in yet or not, with a
  * third for constants. Which pages of files are resident differs from start to start: they come in windows around those

@@ -561,6 +561,7 @@ static void test_shrinks_and_grows_back(void **state)
     assert_int_equal(a.shrinks, 0);
     /* All but a part of what the process has is taken away. */
     memory.available_bytes = 0;
+    memory.own_bytes = 0;
     memory.cgroup_room_bytes = UINT64_MAX;
     fault_skip_time(&f, (uint64_t)1000000000);
     int32_t id = token(N_PROMPT + 20);
@@ -612,7 +613,7 @@ static void take_memory(void *user, struct os_pressure *out)
 {
     *out = (struct os_pressure){0};
     if (!taken) return;
-    taken->available_bytes = 0;
+    taken->available_bytes = taken->own_bytes = 0;
     taken->cgroup_room_bytes = UINT64_MAX;
     taken = NULL;
 }
@@ -656,6 +657,7 @@ static void test_pressure_within_a_chunk(void **state)
     sluice_stats(e, &grown);
     assert_true(grown.slots_bytes > 2 * at_open.slots_bytes);
     memory.available_bytes = 0;
+    memory.own_bytes = 0;
     fault_skip_time(&f, (uint64_t)1000000000);
     assert_int_equal(sluice_session_rewind(s, 0, &err), SLUICE_OK);
     sum = 0;

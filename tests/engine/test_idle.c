@@ -105,15 +105,17 @@ static void test_roomy_budget(void **state)
     sluice_engine *e = open_demo(1);
     os_memory(&memory);
     fault.memory = &memory;
-    const uint64_t rows = plan_rows_bytes(&e->plan), own = os_resident_bytes();
+    const uint64_t rows = plan_rows_bytes(&e->plan), own = rows / 2;
     assert_true(rows + ((uint64_t)200 << 20) < e->plan.budget_bytes);
     memory.cgroup_limit_bytes = memory.cgroup_room_bytes = UINT64_MAX;
+    memory.own_bytes = own;
     memory.available_bytes = rows + ((uint64_t)100 << 20) - own;
     fault_skip_time(&fault, 1000000000);
     (void)sluice_idle(e, 0);
     sluice_stats(e, &stats);
     assert_int_equal(stats.slots_limit_bytes, e->plan.slots_bytes);
     memory.available_bytes = 0;
+    memory.own_bytes = 0;
     fault_skip_time(&fault, 1000000000);
     (void)sluice_idle(e, 0);
     sluice_stats(e, &stats);

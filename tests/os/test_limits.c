@@ -29,8 +29,10 @@ static void test_machine(void **state)
     assert_int_equal(m.cgroup_room_bytes, UINT64_MAX);
     assert_string_equal(m.cgroup_path, "");
     assert_false(m.can_ipc_lock);
-    tree_put("/proc/self/status", "CapEff:\t0000000000004000\n");
+    assert_int_equal(m.own_bytes, 0);
+    tree_put("/proc/self/status", "VmRSS:\t   200 kB\nCapEff:\t0000000000004000\n");
     assert_true(look().can_ipc_lock);
+    assert_int_equal(look().own_bytes, 200 * 1024);
     tree_put("/proc/meminfo", "MemTotal: 100 kB\nMemFree: 10 kB\nCached: 5 kB\n"); /* no MemAvailable */
     assert_int_equal(look().available_bytes, 15 * 1024);
 }
@@ -237,7 +239,7 @@ static void test_here(void **state)
     os_memory(&m);
     assert_true(m.total_bytes > 64 << 20);
     assert_true(m.available_bytes > 0 && m.available_bytes <= m.total_bytes);
-    assert_true(os_resident_bytes() > 0);
+    assert_true(m.own_bytes > 0 && m.own_bytes < m.total_bytes);
     assert_true(os_process_bytes() > 0);
     uint64_t now, peak;
     os_resident(&now, &peak);

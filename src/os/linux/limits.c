@@ -112,6 +112,8 @@ void os_memory_at(const char *root, struct os_memory *out)
         read_kib(path, "Cached", &cached_bytes);
         out->available_bytes = free_bytes + cached_bytes;
     }
+    uint64_t peak;
+    os_resident_at(root, &out->own_bytes, &peak);
     struct rlimit lock;
     out->memlock_bytes = UINT64_MAX;
     if (getrlimit(RLIMIT_MEMLOCK, &lock) == 0 && lock.rlim_cur != RLIM_INFINITY) out->memlock_bytes = lock.rlim_cur;
@@ -139,13 +141,6 @@ void os_resident_at(const char *root, uint64_t *bytes, uint64_t *peak_bytes)
 }
 
 void os_resident(uint64_t *bytes, uint64_t *peak_bytes) { os_resident_at("", bytes, peak_bytes); }
-
-uint64_t os_resident_bytes(void)
-{
-    uint64_t bytes, peak;
-    os_resident(&bytes, &peak);
-    return bytes;
-}
 
 uint64_t os_process_bytes_at(const char *root)
 {
